@@ -7,6 +7,7 @@
 //! Read first: [`talk::ModelRequest`] and [`talk::ModelReply`] (what every vendor says, in one shape), [`wire`] (the
 //! vendors' shapes), [`ModelScript`] (what the endpoint answers), [`ModelEndpoint`] (the server).
 
+mod action_error;
 mod body;
 mod exchange;
 mod fill;

@@ -6,6 +6,7 @@ use acp_match::{Template, Vars};
 use fancy_regex::Regex;
 use serde_json::{Map, Value};
 
+use crate::action_error::ActionError;
 use crate::talk::{ModelStop, Usage};
 use crate::wanted::WantedTool;
 
@@ -129,7 +130,8 @@ impl ModelRule {
         };
         let any = sample_vars();
         for (n, action) in actions.iter().enumerate() {
-            parse_filled(action, &any).map_err(|reason| bad(&format!("{place}.do[{n}]"), reason))?;
+            parse_filled(action, &any)
+                .map_err(|error| bad(&format!("{place}.do[{n}]"), error.to_string()))?;
         }
         let times = map.get("times").map(|times| {
             let count = times.as_u64().and_then(|n| u32::try_from(n).ok());
@@ -144,7 +146,7 @@ impl ModelRule {
     }
 
     /// The actions with `${…}` filled in.
-    pub(crate) fn filled(&self, vars: &Vars) -> Result<Vec<RuleAction>, String> {
+    pub(crate) fn filled(&self, vars: &Vars) -> Result<Vec<RuleAction>, ActionError> {
         let mut all = Vec::new();
         for action in &self.actions {
             all.extend(parse_filled(action, vars)?);
@@ -195,30 +197,34 @@ fn sample_vars() -> Vars {
     vars(&[], "", "", "")
 }
 
-fn parse_filled(action: &Value, vars: &Vars) -> Result<Vec<RuleAction>, String> {
+fn parse_filled(action: &Value, vars: &Vars) -> Result<Vec<RuleAction>, ActionError> {
     let mut action = action.clone();
-    Template::render_value(&mut action, vars).map_err(|(at, error)| format!("at {at:?}: {error}"))?;
+    Template::render_value(&mut action, vars).map_err(|(at, error)| ActionError::Template { at, error })?;
     parse_action(&action)
 }
 
-fn parse_action(action: &Value) -> Result<Vec<RuleAction>, String> {
-    let Some(map) = action.as_object() else { return Err("an action must be an object".to_owned()) };
+fn parse_action(action: &Value) -> Result<Vec<RuleAction>, ActionError> {
+    let Some(map) = action.as_object() else { return Err(ActionError::must_be("an action", "an object")) };
     const KNOWN: &[&str] =
         &["text", "think", "overMs", "call", "calls", "stall", "error", "usage", "waitMs", "stop", "cut"];
     if let Some(name) = map.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        return Err(format!("there is no action {name:?}; use {}", KNOWN.join(", ")));
+        return Err(ActionError::UnknownAction { name: name.clone(), known: KNOWN });
     }
-    let over = map.get("overMs").map(|ms| ms.as_u64().ok_or("\"overMs\" must be a number")).transpose()?;
+    let over = map
+        .get("overMs")
+        .map(|ms| ms.as_u64().ok_or_else(|| ActionError::member("overMs", "a number")))
+        .transpose()?;
     let over = over.map(Duration::from_millis);
     let text = |name: &str| {
         map.get(name)
-            .map(|text| text.as_str().map(str::to_owned).ok_or(format!("{name:?} must be a string")))
+            .map(|text| text.as_str().map(str::to_owned).ok_or_else(|| ActionError::member(name, "a string")))
             .transpose()
     };
     let mut actions = Vec::new();
     if let Some(ms) = map.get("waitMs") {
-        actions
-            .push(RuleAction::Wait(Duration::from_millis(ms.as_u64().ok_or("\"waitMs\" must be a number")?)));
+        actions.push(RuleAction::Wait(Duration::from_millis(
+            ms.as_u64().ok_or_else(|| ActionError::member("waitMs", "a number"))?,
+        )));
     }
     if let Some(usage) = map.get("usage") {
         let count = |name: &str| usage[name].as_u64().unwrap_or(0);
@@ -235,8 +241,10 @@ fn parse_action(action: &Value) -> Result<Vec<RuleAction>, String> {
         actions.push(RuleAction::Call(vec![WantedTool::parse(call)?]));
     }
     if let Some(calls) = map.get("calls") {
-        let calls =
-            calls.as_array().filter(|calls| !calls.is_empty()).ok_or("\"calls\" must be a list of calls")?;
+        let calls = calls
+            .as_array()
+            .filter(|calls| !calls.is_empty())
+            .ok_or_else(|| ActionError::member("calls", "a list of calls"))?;
         actions.push(RuleAction::Call(calls.iter().map(WantedTool::parse).collect::<Result<_, _>>()?));
     }
     if map.get("stall") == Some(&Value::Bool(true)) {
@@ -250,7 +258,7 @@ fn parse_action(action: &Value) -> Result<Vec<RuleAction>, String> {
             Some("end") => ModelStop::End,
             Some("length") => ModelStop::Length,
             Some("refusal") => ModelStop::Refusal,
-            _ => return Err("\"stop\" must be \"end\", \"length\" or \"refusal\"".to_owned()),
+            _ => return Err(ActionError::UnknownStop),
         }));
     }
     if map.get("cut") == Some(&Value::Bool(true)) {
@@ -259,11 +267,11 @@ fn parse_action(action: &Value) -> Result<Vec<RuleAction>, String> {
     Ok(actions)
 }
 
-fn parse_error(error: &Value) -> Result<RuleAction, String> {
+fn parse_error(error: &Value) -> Result<RuleAction, ActionError> {
     let status = error.as_u64().or_else(|| error["status"].as_u64());
     let status =
         status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status));
-    let status = status.ok_or("\"error\" needs a \"status\" from 400 to 599")?;
+    let status = status.ok_or(ActionError::NoStatus)?;
     Ok(RuleAction::Error {
         status,
         kind: error["type"].as_str().map(str::to_owned),

@@ -223,10 +223,8 @@ async fn answer(
         }
         Route::Generate(wire, model, stream) => {
             let read = unpack(text(&headers, "content-encoding"), &raw)
-                .and_then(|body| {
-                    serde_json::from_slice::<Value>(&body)
-                        .map_err(|error| format!("the body is not JSON: {error}"))
-                })
+                .and_then(|body| Ok(serde_json::from_slice::<Value>(&body)?))
+                .map_err(|error| error.to_string())
                 .and_then(|body| {
                     wire::read_request(wire, &body, model.as_deref()).map_err(|error| error.to_string())
                 });

@@ -57,13 +57,18 @@ impl Effort {
     }
 }
 
-impl std::str::FromStr for Effort {
-    type Err = String;
+/// A word that is no effort.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is none of low, medium, high")]
+pub struct UnknownEffort(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl std::str::FromStr for Effort {
+    type Err = UnknownEffort;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEffort> {
         let all = [Self::Low, Self::Medium, Self::High];
         let found = all.into_iter().find(|effort| effort.as_str() == text);
-        found.ok_or_else(|| format!("{text:?} is none of low, medium, high"))
+        found.ok_or_else(|| UnknownEffort(text.to_owned()))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::action_error::ActionError;
+
 /// An intent with its particulars. Which tool serves it depends on what the agent offers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WantedTool {
@@ -108,16 +110,16 @@ impl WantedTool {
     }
 
     /// Reads `{"intent": "read", "path": …}` or `{"tool": NAME, "args": …}`.
-    pub(crate) fn parse(value: &Value) -> Result<Self, String> {
-        let Some(map) = value.as_object() else { return Err("a call must be an object".to_owned()) };
+    pub(crate) fn parse(value: &Value) -> Result<Self, ActionError> {
+        let Some(map) = value.as_object() else { return Err(ActionError::must_be("a call", "an object")) };
         let text = |name: &str| match map.get(name) {
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(_) => Err(format!("{name:?} must be a string")),
-            None => Err(format!("{name:?} is missing")),
+            Some(_) => Err(ActionError::member(name, "a string")),
+            None => Err(ActionError::Missing(name.to_owned())),
         };
         let count = |name: &str| map.get(name).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
         let Some(intent) = map.get("intent") else {
-            let name = text("tool").map_err(|_| "a call needs an \"intent\" or a \"tool\"".to_owned())?;
+            let name = text("tool").map_err(|_| ActionError::NeitherIntentNorTool)?;
             let args = map.get("args").cloned().unwrap_or_else(|| Value::Object(Map::new()));
             return Ok(Self::Tool { name, args });
         };
@@ -128,10 +130,15 @@ impl WantedTool {
             "append" => Ok(Self::Append { path: text("path")?, text: text("text")? }),
             "run" => Ok(Self::Run { command: text("command")? }),
             "plan" => {
-                let steps = map.get("steps").and_then(Value::as_array).ok_or("\"steps\" must be a list")?;
+                let steps = map
+                    .get("steps")
+                    .and_then(Value::as_array)
+                    .ok_or_else(|| ActionError::member("steps", "a list"))?;
                 let steps: Option<Vec<_>> =
                     steps.iter().map(|step| step.as_str().map(str::to_owned)).collect();
-                Ok(Self::Plan { steps: steps.ok_or("\"steps\" must be a list of strings")? })
+                Ok(Self::Plan {
+                    steps: steps.ok_or_else(|| ActionError::member("steps", "a list of strings"))?,
+                })
             }
             "search" => Ok(Self::Search { text: text("text")?, path: text("path").ok() }),
             "ask" => {
@@ -142,13 +149,11 @@ impl WantedTool {
                 let args = match map.get("args") {
                     None => Map::new(),
                     Some(Value::Object(args)) => args.clone(),
-                    Some(_) => return Err("\"args\" must be an object".to_owned()),
+                    Some(_) => return Err(ActionError::member("args", "an object")),
                 };
                 Ok(Self::Mcp { server: text("server").ok(), tool: text("tool")?, args })
             }
-            other => Err(format!(
-                "there is no intent {other:?}; use read, write, edit, append, run, plan, search, ask or mcp"
-            )),
+            other => Err(ActionError::UnknownIntent(other.to_owned())),
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{WireFormat, flat, join, said, text_of};
+use super::{WireFlaw, WireFormat, flat, join, said, text_of};
 use crate::sse::SseEvent;
 use crate::talk::{
     AnswerForm, Delta, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool,
     ModelTurn, ThinkingSeal, ToolResult, Usage, UserPart,
 };
 
-pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
-    let messages = body["messages"].as_array().ok_or("\"messages\" is not a list")?;
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, WireFlaw> {
+    let messages = body["messages"].as_array().ok_or(WireFlaw::NotAList("messages"))?;
     let mut request = ModelRequest {
         model: text_of(body, "model").to_owned(),
         stream: body["stream"].as_bool().unwrap_or(false),
@@ -266,8 +266,8 @@ pub(super) fn write_reply(reply: &ModelReply) -> Value {
     })
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
-    let choice = body["choices"].get(0).ok_or("there is no choice")?;
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, WireFlaw> {
+    let choice = body["choices"].get(0).ok_or(WireFlaw::Missing("choice"))?;
     said(&choice["message"], "content")?;
     let mut parts = read_parts(&choice["message"]);
     parts.extend(thought(&choice["message"]).map(|(name, text)| ModelPart::Seal(seal(name, text))));
@@ -369,15 +369,15 @@ pub struct ChatReader {
 }
 
 impl ChatReader {
-    pub(super) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
+    pub(super) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, WireFlaw> {
         if event.data.trim() == "[DONE]" {
             // Some servers never say why they stopped, but they did.
             self.stop =
                 self.stop.or(Some(if self.calls.is_empty() { ModelStop::End } else { ModelStop::Tools }));
             return Ok(self.finish());
         }
-        let chunk: Value =
-            serde_json::from_str(&event.data).map_err(|error| format!("a chunk is not JSON: {error}"))?;
+        let chunk: Value = serde_json::from_str(&event.data)
+            .map_err(|error| WireFlaw::NotJson { piece: "a chunk", error })?;
         if let Some((kind, message)) = super::read_error(&chunk) {
             return Ok(vec![Delta::Failed { kind, message }]);
         }

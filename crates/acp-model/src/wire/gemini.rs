@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{WireFormat, flat, said, text_of};
+use super::{WireFlaw, WireFormat, flat, said, text_of};
 use crate::sse::SseEvent;
 use crate::talk::{
     AnswerForm, Delta, Effort, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool,
@@ -14,11 +14,11 @@ fn field<'v>(value: &'v Value, camel: &str, snake: &str) -> &'v Value {
     value.get(camel).unwrap_or(&value[snake])
 }
 
-pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, WireFlaw> {
     let contents = match &body["contents"] {
         Value::Array(list) => list.clone(),
         single @ Value::Object(_) => vec![single.clone()],
-        _ => return Err("\"contents\" is not a list".to_owned()),
+        _ => return Err(WireFlaw::NotAList("contents")),
     };
     let config = field(body, "generationConfig", "generation_config");
     let mut request = ModelRequest {
@@ -112,7 +112,7 @@ fn read_parts(parts: &[Value]) -> Vec<ModelPart> {
 }
 
 /// The parts of an answer.
-fn said_parts(candidate: &Value) -> Result<Vec<ModelPart>, String> {
+fn said_parts(candidate: &Value) -> Result<Vec<ModelPart>, WireFlaw> {
     let parts = candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
     parts.iter().try_for_each(|part| said(part, "text").map(drop))?;
     Ok(read_parts(parts))
@@ -306,8 +306,8 @@ pub(super) fn write_reply(reply: &ModelReply) -> Value {
     frame(&reply.id, &reply.model, &parts, Some((reply.stop, &reply.usage)))
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
-    let candidate = body["candidates"].get(0).ok_or("there is no candidate")?;
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, WireFlaw> {
+    let candidate = body["candidates"].get(0).ok_or(WireFlaw::Missing("candidate"))?;
     let parts = said_parts(candidate)?;
     let called = parts.iter().any(|part| matches!(part, ModelPart::Call(_)));
     Ok(ModelReply {
@@ -381,9 +381,9 @@ pub struct GeminiReader {
 }
 
 impl GeminiReader {
-    pub(super) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
-        let frame: Value =
-            serde_json::from_str(&event.data).map_err(|error| format!("a frame is not JSON: {error}"))?;
+    pub(super) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, WireFlaw> {
+        let frame: Value = serde_json::from_str(&event.data)
+            .map_err(|error| WireFlaw::NotJson { piece: "a frame", error })?;
         if let Some((kind, message)) = super::read_error(&frame) {
             return Ok(vec![Delta::Failed { kind, message }]);
         }

@@ -4,7 +4,7 @@ mod stream;
 
 use serde_json::{Value, json};
 
-use super::{WireFormat, flat, join, said, text_of};
+use super::{WireFlaw, WireFormat, flat, join, said, text_of};
 use crate::talk::{
     AnswerForm, Effort, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool,
     ModelTurn, ThinkingSeal, ToolResult, Usage, UserPart,
@@ -15,8 +15,8 @@ pub use stream::{MessagesReader, MessagesWriter};
 /// A thinking block must be signed; the endpoint's own signature is the base64 of a word.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
-pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
-    let messages = body["messages"].as_array().ok_or("\"messages\" is not a list")?;
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, WireFlaw> {
+    let messages = body["messages"].as_array().ok_or(WireFlaw::NotAList("messages"))?;
     let mut request = ModelRequest {
         model: text_of(body, "model").to_owned(),
         stream: body["stream"].as_bool().unwrap_or(false),
@@ -295,8 +295,8 @@ pub(super) fn write_reply(reply: &ModelReply) -> Value {
     })
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
-    let blocks = body["content"].as_array().ok_or("\"content\" is not a list")?;
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, WireFlaw> {
+    let blocks = body["content"].as_array().ok_or(WireFlaw::NotAList("content"))?;
     blocks.iter().try_for_each(|block| said(block, "text").map(drop))?;
     let mut usage = Usage::default();
     read_usage(&body["usage"], &mut usage);

@@ -4,11 +4,13 @@
 //! Writing keeps to what the vendors' own client libraries check.
 
 mod chat;
+mod flaw;
 mod gemini;
 mod messages;
 mod responses;
 
 pub use acp_profile::WireFormat;
+pub use flaw::WireFlaw;
 use serde_json::{Value, json};
 
 use crate::sse::SseEvent;
@@ -21,13 +23,13 @@ pub struct WireError {
     /// The format.
     pub wire: WireFormat,
     /// What is wrong.
-    pub reason: String,
+    pub reason: WireFlaw,
 }
 
 /// Reads a request's body. `model` is the model named by the address, where the wire does so (Gemini).
 pub fn read_request(wire: WireFormat, body: &Value, model: Option<&str>) -> Result<ModelRequest, WireError> {
     if !body.is_object() {
-        return Err(WireError { wire, reason: "the body is not a JSON object".to_owned() });
+        return Err(WireError { wire, reason: WireFlaw::NotAnObject });
     }
     let mut request = match wire {
         WireFormat::Chat => chat::read_request(body),
@@ -258,9 +260,9 @@ fn text_of<'v>(value: &'v Value, name: &str) -> &'v str {
 }
 
 /// The same of what a model says. A number there is no other way to say something: whoever sends it is no vendor.
-fn said<'v>(value: &'v Value, name: &str) -> Result<&'v str, String> {
+fn said<'v>(value: &'v Value, name: &str) -> Result<&'v str, WireFlaw> {
     match value.get(name) {
-        Some(Value::Number(_) | Value::Bool(_)) => Err(format!("{name:?} is not a text")),
+        Some(Value::Number(_) | Value::Bool(_)) => Err(WireFlaw::NotAText(name.to_owned())),
         _ => Ok(text_of(value, name)),
     }
 }

@@ -5,7 +5,7 @@ mod stream;
 use serde_json::{Value, json};
 
 use super::chat::{image, image_url};
-use super::{WireFormat, flat, join, text_of};
+use super::{WireFlaw, WireFormat, flat, join, text_of};
 use crate::talk::{
     AnswerForm, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool, ModelTurn,
     ThinkingSeal, ToolResult, Usage, UserPart,
@@ -16,7 +16,7 @@ pub use stream::{ResponsesReader, ResponsesWriter};
 /// Every answer says that it was made at this time: the same run gives the same bytes.
 pub(super) const CREATED: u64 = 1_700_000_000;
 
-pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, WireFlaw> {
     let mut request = ModelRequest {
         model: text_of(body, "model").to_owned(),
         stream: body["stream"].as_bool().unwrap_or(false),
@@ -29,7 +29,7 @@ pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
     match &body["input"] {
         Value::String(text) => request.turns.push(ModelTurn::User(vec![UserPart::Text(text.clone())])),
         Value::Array(items) => items.iter().for_each(|item| read_item(item, &mut request)),
-        _ => return Err("\"input\" is neither a text nor a list".to_owned()),
+        _ => return Err(WireFlaw::NeitherTextNorList("input")),
     }
     Ok(request)
 }
@@ -281,8 +281,8 @@ pub(super) fn write_reply(reply: &ModelReply) -> Value {
     ended(&reply.id, &reply.model, &items, reply.stop, &reply.usage)
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
-    let items = body["output"].as_array().ok_or("\"output\" is not a list")?;
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, WireFlaw> {
+    let items = body["output"].as_array().ok_or(WireFlaw::NotAList("output"))?;
     let mut request = ModelRequest::default();
     for item in items {
         read_item(item, &mut request);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{SIGNATURE, read_stop, read_usage, seal, stop_word, write_usage};
 use crate::sse::SseEvent;
 use crate::talk::{Delta, ModelRequest, ModelStop, Usage};
-use crate::wire::{said, text_of};
+use crate::wire::{WireFlaw, said, text_of};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Block {
@@ -126,9 +126,9 @@ pub struct MessagesReader {
 }
 
 impl MessagesReader {
-    pub(in crate::wire) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
-        let data: Value =
-            serde_json::from_str(&event.data).map_err(|error| format!("an event is not JSON: {error}"))?;
+    pub(in crate::wire) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, WireFlaw> {
+        let data: Value = serde_json::from_str(&event.data)
+            .map_err(|error| WireFlaw::NotJson { piece: "an event", error })?;
         let block = data["index"].as_u64().unwrap_or(0);
         let one = |delta| Ok(vec![delta]);
         match text_of(&data, "type") {
@@ -169,7 +169,7 @@ impl MessagesReader {
                             .call_of_block
                             .get(&block)
                             .copied()
-                            .ok_or("arguments outside a tool_use block")?;
+                            .ok_or(WireFlaw::StrayArguments("a tool_use block"))?;
                         return one(Delta::Args { index, text: text_of(delta, "partial_json").to_owned() });
                     }
                     _ => {}

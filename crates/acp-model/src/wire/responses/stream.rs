@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{base, ended, read_stop, read_usage, seal, write_item};
 use crate::sse::SseEvent;
 use crate::talk::{Delta, Input, ModelCall, ModelPart, ModelRequest};
-use crate::wire::{said, text_of};
+use crate::wire::{WireFlaw, said, text_of};
 
 /// Writes numbered events: items are opened and closed as the kind of piece changes.
 pub struct ResponsesWriter {
@@ -227,12 +227,12 @@ pub struct ResponsesReader {
 }
 
 impl ResponsesReader {
-    pub(in crate::wire) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
+    pub(in crate::wire) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, WireFlaw> {
         if event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
         }
-        let data: Value =
-            serde_json::from_str(&event.data).map_err(|error| format!("an event is not JSON: {error}"))?;
+        let data: Value = serde_json::from_str(&event.data)
+            .map_err(|error| WireFlaw::NotJson { piece: "an event", error })?;
         let place = data["output_index"].as_u64().unwrap_or(0);
         let delta = || said(&data, "delta").map(str::to_owned);
         let deltas = match text_of(&data, "type") {
@@ -243,7 +243,7 @@ impl ResponsesReader {
             "response.output_item.added" => self.begin(place, &data["item"]),
             "response.output_item.done" => seal(&data["item"]).map(Delta::Seal).into_iter().collect(),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                let index = *self.call_of_item.get(&place).ok_or("arguments outside a call")?;
+                let index = *self.call_of_item.get(&place).ok_or(WireFlaw::StrayArguments("a call"))?;
                 vec![Delta::Args { index, text: delta()? }]
             }
             "response.completed" | "response.incomplete" => {
