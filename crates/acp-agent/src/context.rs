@@ -1,4 +1,7 @@
 //! How much of a model's context window a conversation takes, and what is done when it does not fit.
+//!
+//! What is too long is decided here at the edge, which knows the model's limits and what its provider counted. The
+//! state machine deals with it: it asks for a summary, goes on after a cut, and tells the user.
 
 use acp_script::agent::{Counted, ModelQuestion};
 use serde_json::Value;

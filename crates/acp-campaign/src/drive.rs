@@ -1,4 +1,7 @@
 //! Drives one test: the interpreter of `acp-comply` against a real connection.
+//!
+//! A silent agent is waited for once: what the probe found goes into the interpreter's setup, which ends a test where
+//! its own introduction would stand.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,4 +1,9 @@
 //! Parsing that ends when the call has to.
+//!
+//! All parsing goes through one function, which keeps the deadline and refuses what a grammar's scanner cannot hold:
+//! the scanners of four grammars abort the process when their state outgrows a kilobyte. Where the text alone cannot
+//! tell what a scanner will hold (Ruby, Kotlin: after an error every quote may open one more string), the parser's log
+//! gives a bound for every place, and the text ends for the parser before its scanner is full.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

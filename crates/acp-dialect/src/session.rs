@@ -1,4 +1,7 @@
 //! What a translator remembers of a session.
+//!
+//! A turn is owned by the id of its prompt. Prompts that overlap wait behind it, so an answer can end only its own
+//! turn.
 
 use std::collections::{BTreeMap, VecDeque};
 

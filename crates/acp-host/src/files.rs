@@ -1,4 +1,6 @@
 //! `fs/read_text_file` and `fs/write_text_file`.
+//!
+//! A file is opened before it is checked: the decision is about the name of what is open, as the kernel tells it.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,4 +1,6 @@
 //! What a tool call really is: everything it shows, taken at its most dangerous.
+//!
+//! What a call is about is read in this one place, at its most dangerous.
 
 mod places;
 

@@ -1,4 +1,6 @@
 //! Whether the other side has read what was written, where the system says so.
+//!
+//! The kernel is asked instead of waiting: that serves clients that take one read for one message.
 
 use std::os::fd::BorrowedFd;
 

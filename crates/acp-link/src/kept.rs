@@ -3,6 +3,10 @@
 //!
 //! Unlike an agent, a command may leave processes behind when it ends by itself: they stay for as long as we live and have
 //! not [released](RunningCommand::release) it.
+//!
+//! Only its reaper can find a process that has cleared its environment in a session of its own: it has neither our
+//! group nor our mark. The mark is for the case that the supervisor itself is killed. Variables for the loader
+//! (`LD_PRELOAD`) reach the command under another name, so that its code does not get into the supervisor.
 
 use std::io;
 use std::os::fd::OwnedFd;

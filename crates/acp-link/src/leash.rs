@@ -10,6 +10,9 @@
 //!
 //! Who ends a command itself does that through [`GuardedProcess`], so that what has its mark ends with it. What a command left
 //! behind that ended by itself stays.
+//!
+//! A group is let go before its leader is collected, so its number is never a stranger's. Between fork and exec a
+//! command holds the pipe, so nothing is ended too early.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, Write};

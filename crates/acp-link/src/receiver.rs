@@ -1,4 +1,8 @@
 //! The receiving half of a link.
+//!
+//! It reads straight into its splitter, without a task or a channel between: when you stop receiving, the other side
+//! stops, and at most one read is taken ahead of you. An agent that gets ahead of us is given a larger pipe, but only
+//! then, because the system counts what a user's pipes may hold.
 
 use std::collections::VecDeque;
 use std::fmt;

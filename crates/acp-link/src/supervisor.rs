@@ -11,6 +11,10 @@
 //!     │                               └────────┤   (descendants may end by themselves)
 //!     └── "K" on the lifeline ─────────────────┴──────────────────────────────► Sweeping
 //! ```
+//!
+//! A signal can end a supervisor before it begins, because until it has a process group of its own a Ctrl-C reaches it
+//! as one of ours. It is started again then. It catches the terminal's signals before it starts anything, so nothing
+//! runs twice.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,5 +1,9 @@
 //! Whether tasks can begin here at all: an agent can be opened, and one more session is allowed. Otherwise a task goes back
 //! to the queue unharmed, and no more are taken until that has changed.
+//!
+//! Such a task is queued again, not delivered again, because deliveries are counted; the claim makes a duplicate
+//! harmless. Whether a refused session is the task's own fault is asked of the agent by a `session/new` that asks for
+//! nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;

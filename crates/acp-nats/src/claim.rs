@@ -6,6 +6,12 @@
 //!     │                                                                                   │
 //!     └── restart: the task never ran; the claim is taken back                            └── restart: interrupted
 //! ```
+//!
+//! The claim of a task is the first message on its status subject (expected sequence 0), so that no task prompts twice.
+//! A claim that was not acknowledged may be stored minutes later, from the connection's buffer, so the claimer asks
+//! whose it is until NATS answers. On disk the step from `*.claiming` to `*.json` is a rename, which needs no room on a
+//! full disk. A payload that is not a task but has an id is claimed as ended before it is rejected, so that it takes no
+//! result from a task of that name.
 
 use std::collections::HashMap;
 use std::io::Write as _;

@@ -1,4 +1,8 @@
 //! What time it is. The system's clock is asked each time: it is set, and it goes on while the machine sleeps.
+//!
+//! An epoch is the microseconds at takeover: unique without asking NATS, so a session can begin while NATS is gone, and
+//! it goes up within a process whatever the clock does. Events are numbered before the server is known and cannot be
+//! cut later, so until the first connection they are cut to 32 KiB.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,7 @@
 //! Other proxies on the same queue: which of them has a session, and whether it is still there.
+//!
+//! A missing answer proves nothing for as long as a proxy may take to come back: treat a session as nobody's only after
+//! that.
 
 use std::time::{Duration, Instant};
 

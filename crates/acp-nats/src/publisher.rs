@@ -11,6 +11,9 @@
 //!
 //! Probing sends one message with the sequence that the subject must have, and waits for its acknowledgement: a second
 //! proxy on the same session is found out before anything more is sent.
+//!
+//! NATS and the spool's disk have pauses of their own, because what NATS takes makes room on the disk: neither may wait
+//! for the other.
 
 mod flight;
 mod intake;

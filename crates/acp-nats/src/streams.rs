@@ -1,4 +1,8 @@
 //! The streams: created where they are missing, refused by name where they are others.
+//!
+//! A consumer is looked up again after every empty pull, because JetStream answers nothing at all for one that is gone.
+//! A missing stream is made again after two seconds: nats-server 2.9 loses what is stored in a stream that is made
+//! while its namesake is being removed.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! Tasks from the queue: taken, claimed, done once, answered.
+//!
+//! The client of a task is a client of the relay inside this process, so policy, injection, journal, lint and dialects
+//! hold for tasks too.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,7 @@
 //! The tasks that wait for a turn in one session, and the slot that they share among the tasks that run at once.
+//!
+//! A session needs one slot, however many tasks wait for it: the slot is the session's and goes on with the turn. A
+//! waiting task never needs a slot that a task behind it may hold.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

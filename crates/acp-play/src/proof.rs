@@ -2,6 +2,9 @@
 //! of it when it is changed.
 //!
 //! Everything here is a pure function of one piece of work; whoever calls it may do many pieces side by side.
+//!
+//! A defect counts as caught only by a test that claims the requirement that the defect breaks. Timeouts are a fifth of
+//! the suite's, which are made for slow agents.
 
 mod alarms;
 mod combinations;

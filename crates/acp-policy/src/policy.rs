@@ -1,4 +1,8 @@
 //! The eight policies and the kinds of tools they speak about.
+//!
+//! A policy that forbids is a ceiling: everything that offers or takes a mode reads the same list. A request for a
+//! decision carries all names of its tool (its own, and the one that models see), and a pattern for one of them is
+//! enough. Paths in patterns are followed through links as those of requests are.
 
 use std::fmt;
 use std::str::FromStr;

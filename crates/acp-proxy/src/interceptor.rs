@@ -1,4 +1,7 @@
 //! What stands between a relay and its agent where something decides about lines, or faults are injected.
+//!
+//! It is a hop of its own, there only when something is to be decided; otherwise the relay's path is untouched. Where
+//! it stands, frames are observed there, parsed once, so that a decision has its place among the updates.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

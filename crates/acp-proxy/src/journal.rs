@@ -6,6 +6,10 @@
 //!
 //! A folder holds the segments of any number of runs: `RUN-000001.journal`, and `RUN-000007.open` for the one that is
 //! being written. Each run writes files of its own, so several proxies may share a folder.
+//!
+//! Only forcing to disk happens on a thread of its own. Both wires are kept raw; events are computed when the journal
+//! is read, by the code that publishes them. A long burst ends with a page of memory, which the system takes a third
+//! faster than pieces of pages. What follows a damaged record is found by its number and checksum.
 
 mod files;
 mod observe;

@@ -1,5 +1,8 @@
 //! A strict, iterative JSON scanner: it checks the grammar and finds where values begin and end, and builds
 //! nothing. Nesting is kept in one machine word, so no input can grow the stack or the heap.
+//!
+//! We scan by hand instead of using `serde_json`'s raw values because the judge needs a bounded depth, the exact byte
+//! of a fault, and no copies. A test holds a million damaged lines against `serde_json`'s grammar.
 
 /// How deep arrays and objects may nest in one line. What is within it, `serde_json` can read too.
 pub const MAX_DEPTH: usize = 127;

@@ -1,4 +1,7 @@
 //! The judge: frames in, findings and coverage out.
+//!
+//! A frame that is broken but clear is reported and then judged by what it says. Only where nobody can know what is
+//! meant (shared ids, unreadable lines) does the judge keep silent.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The signals that tell a program to end.
+//!
+//! Whatever the program's starter had ignored stays ignored, as `nohup` and shells expect.
 
 use std::future::poll_fn;
 use std::io;

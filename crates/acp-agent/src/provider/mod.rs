@@ -3,6 +3,9 @@
 //! A turn asks a [`Provider`] with the whole conversation and the tools on offer; the answer comes in [`Piece`]s while
 //! the model speaks, then as a [`Stop`]. To cancel, drop the future. The built-in provider (`scripted`) needs no model:
 //! it is the table of plain wishes, and never comes here.
+//!
+//! Ollama is spoken to over chat completions, so that one set of wire formats serves all providers and the endpoint
+//! that tests them.
 
 mod aws;
 mod chain;

@@ -2,6 +2,11 @@
 //!
 //! One thread writes; what waits for it is written in one transaction, so that many sessions cost one sync. Whoever
 //! asks for something to be kept gets a [`Kept`] that tells when it is safe, and answers nobody before.
+//!
+//! The database file locks itself while it is open. Each process opens it when it needs it, and closes it after a
+//! quarter of a second of rest, or at once when another one waits. Waiting is a shared lock on a second file, so that a
+//! single process pays nothing. Which process has a session is a locked file of its own; the lock is given back behind
+//! the session's last write.
 
 mod error;
 mod file;

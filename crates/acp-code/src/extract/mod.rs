@@ -1,4 +1,7 @@
 //! Whole blocks out of files.
+//!
+//! It knows more names than an outline has blocks: members, values and entries of groups are looked for only where a
+//! name is asked for, so that lines and search results keep their blocks.
 
 mod anywhere;
 mod cuts;

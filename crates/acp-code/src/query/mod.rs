@@ -1,4 +1,7 @@
 //! Structural queries: what the `ast-grep` command of the same version finds.
+//!
+//! A query looks for its literals first and parses only files that have them. Only named leaves and the pattern's
+//! longest token count as literals, so that no match of `ast-grep` is lost.
 
 mod matches;
 mod pattern;

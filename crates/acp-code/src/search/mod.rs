@@ -1,4 +1,8 @@
 //! Ranked and literal search.
+//!
+//! Ranked search has no index. It finds word beginnings in every file, estimates each file by its rare words standing
+//! close together (rarity is counted in pieces of 1 KB), and parses only the most promising files. Every line belongs
+//! to exactly one unit, so no result contains another.
 
 mod exact;
 mod filter;

@@ -1,4 +1,7 @@
 //! What a person allowed: exactly what was shown, once or for the session.
+//!
+//! Grants are exact, and only a person makes them. Rules decide permission requests and the client's own file and
+//! terminal requests separately, so nothing has to be carried from one to the other.
 
 use std::path::PathBuf;
 

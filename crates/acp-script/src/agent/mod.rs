@@ -3,6 +3,10 @@
 //! Frames, answers of the world and the time go in ([`Agent::receive`], [`Agent::tick`], [`Agent::mcp_connected`],
 //! …); [`Agent::poll_effect`] gives out what is to be done, one effect at a time, so that a slow reader slows the
 //! agent instead of filling memory.
+//!
+//! The agent only routes: it finds the session or the turn that a frame is for. An `ActiveTurn` borrows the turn, its
+//! session, and what all sessions share (`Cx`), so no step can find its turn gone. A session owns those that work on
+//! its delegated tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,9 @@
 //! What is kept of a session between turns, connections and processes.
+//!
+//! Thinking is kept twice: as words for people, and as the vendor's sealed block, which goes back only over the wire it
+//! came from, because vendors refuse the next question of a thinking model without it. A model's answer is kept as a
+//! round: which calls it made in which order, and each sealed thought by the number of calls before it, because the
+//! history has calls in the order in which they ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
