@@ -264,7 +264,8 @@ async fn listen(args: &MockArgs, at: ListenAddress, server: Arc<MockServer>) -> 
     Ok(server.serve_clients(listener).await)
 }
 
-fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
+/// Who is let in, if the address and the tokens go together.
+fn auth(args: &MockArgs) -> anyhow::Result<Auth> {
     let at = args.listen();
     let has_door = at.address().map(|at| at.has_door());
     let auth = match (&args.require_auth, args.token(), has_door) {
@@ -288,6 +289,10 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
         "--allow-origin is about WebSockets: use --listen ws://HOST:PORT/acp"
     );
     anyhow::ensure!(at != Listen::Nobody, "--listen takes stdio, tcp://HOST:PORT or ws://HOST:PORT/acp");
+    Ok(auth)
+}
+
+fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
     let mut settings = MockSettings {
         agent: AgentConfig {
             pace: MessagePace {
@@ -307,7 +312,7 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
                 ..UserHints::default()
             },
             load_session: !args.no_load_session,
-            auth,
+            auth: auth(args)?,
             send_permissions: args.send_permissions,
             prompt_error: args
                 .fail_on_prompt
