@@ -12,7 +12,9 @@ static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../suites")
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
     /// A path that the user gave cannot be read.
-    #[error("cannot read {path}: {source}; give a .jsont file or a folder that holds some")]
+    #[error(
+        "cannot read {path}: {source}; name a .jsont file or a folder of them, or use --command to test an agent"
+    )]
     Unreadable {
         /// The path as given.
         path: String,

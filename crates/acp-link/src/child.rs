@@ -100,7 +100,7 @@ impl SpawnOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The program itself.
-    #[error("cannot start agent {program:?}: {error}{}", hint(.error))]
+    #[error("cannot start agent {program:?}: {error}{}", hint(.error, .program))]
     Program {
         /// What was to be started.
         program: String,
@@ -135,11 +135,19 @@ pub enum SpawnError {
     },
 }
 
-fn hint(error: &io::Error) -> &'static str {
+fn hint(error: &io::Error, program: &str) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "; is it installed and on PATH?",
-        io::ErrorKind::PermissionDenied => "; is it executable?",
-        _ => "",
+        io::ErrorKind::NotFound if !program.contains('/') && Path::new(program).is_file() => {
+            format!("; {program} in this folder is started with ./{program}")
+        }
+        io::ErrorKind::NotFound => "; is it installed and on PATH?".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+            format!(
+                "; is it executable? (chmod +x {name}, or name its interpreter, as in \"python3 {name}\")"
+            )
+        }
+        _ => String::new(),
     }
 }
 

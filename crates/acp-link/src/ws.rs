@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::error::{CapacityError, ProtocolError};
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
@@ -93,6 +93,14 @@ pub fn connect_as<'a>(
             Ok(Err(Error::Http(response))) => {
                 let words = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
                 format!("the server answered {}: {}", response.status(), words.trim())
+            }
+            Ok(Err(Error::Protocol(
+                ProtocolError::HttparseError(_) | ProtocolError::HandshakeIncomplete,
+            ))) => {
+                format!(
+                    "what listens there does not speak HTTP; without WebSocket the address is tcp://{}:{}",
+                    address.0, address.1
+                )
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),

@@ -15,6 +15,12 @@ use lanes::{LANES, Lanes};
 
 const TEMPLATE: &str = include_str!("../templates/report.html");
 
+/// What a level says that is not a word of the specification.
+const LEVELS: [(&str, &str); 2] = [
+    ("doc", "The specification states it as a fact, or its schema requires it"),
+    ("drv", "It follows from the specification, which does not state it"),
+];
+
 pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -24,7 +30,7 @@ pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
     let areas = areas(results);
     let levels = levels(&agents);
     environment.get_template("report")?.render(context! {
-        started => results.started.as_str(),
+        started => to_the_minute(&results.started),
         tool => format!("{} {}", results.tool.name, results.tool.version),
         suite => results.suite.name.as_str(),
         took => summary::millis(results.duration_ms),
@@ -33,9 +39,18 @@ pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
         methodology => summary::METHODOLOGY,
         areas => areas,
         levels => levels,
+        levels_explained => std::collections::BTreeMap::from(LEVELS),
         lanes => LANES,
         agents => Serde(agents),
     })
+}
+
+/// `2026-01-02T03:04:05.678Z` for people.
+fn to_the_minute(time: &str) -> String {
+    match (time.get(..10), time.get(10..11), time.get(11..16)) {
+        (Some(day), Some("T"), Some(minute)) if time.ends_with('Z') => format!("{day} {minute} UTC"),
+        _ => time.to_owned(),
+    }
 }
 
 fn areas(results: &Results) -> Vec<String> {

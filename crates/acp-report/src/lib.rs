@@ -82,11 +82,13 @@ pub struct ReportOptions {
     pub quiet: bool,
     /// How many columns the screen has, for formats that are shown on one.
     pub width: Option<usize>,
+    /// How many lines the screen has: a summary is cut to fit, unless it is verbose.
+    pub height: Option<usize>,
 }
 
 impl Default for ReportOptions {
     fn default() -> ReportOptions {
-        ReportOptions { redact: true, colour: false, verbose: false, quiet: false, width: None }
+        ReportOptions { redact: true, colour: false, verbose: false, quiet: false, width: None, height: None }
     }
 }
 

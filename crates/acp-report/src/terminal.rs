@@ -12,21 +12,41 @@ use anstyle::{AnsiColor, Style};
 
 use crate::{ReportOptions, summary};
 
-/// How many failures of one agent are told.
+/// How many failures of one agent are told at most.
 const FAILURES: usize = 8;
 /// How many ids of warnings are named.
 const WARNINGS: usize = 12;
 /// The columns of an entry's first line before its words.
 const INDENT: usize = 8;
 
+/// The lines below the summary: where the full report is, and the shell's next prompt.
+const LINES_BELOW: usize = 2;
+
+/// The summary with as many failures as fit on the screen, and at least one.
 pub(crate) fn render(results: &Results, options: ReportOptions) -> String {
+    let fits = |text: &String| {
+        let lines = text.lines().count() + LINES_BELOW;
+        options.verbose || options.height.is_none_or(|height| lines <= height)
+    };
+    let tries = (1..=FAILURES).rev().map(|failures| page(results, options, failures));
+    let mut last = String::new();
+    for text in tries {
+        if fits(&text) {
+            return text;
+        }
+        last = text;
+    }
+    last
+}
+
+fn page(results: &Results, options: ReportOptions, failures: usize) -> String {
     let mut out = Page { text: String::new(), colour: options.colour, width: options.width };
     for agent in &results.agents {
         if options.quiet {
             out.verdict(results, agent, &format!("{}  ", agent.name));
             out.fault(agent);
         } else {
-            out.agent(results, agent, options.verbose);
+            out.agent(results, agent, options.verbose, failures);
         }
     }
     if results.interrupted {
@@ -58,7 +78,7 @@ struct Page {
 }
 
 impl Page {
-    fn agent(&mut self, results: &Results, agent: &AgentRun, verbose: bool) {
+    fn agent(&mut self, results: &Results, agent: &AgentRun, verbose: bool, failures: usize) {
         let name = self.paint(&agent.name, Style::new().bold());
         let _ = writeln!(self.text, "{name}  {}", summary::title(agent));
         self.verdict(results, agent, "  ");
@@ -67,7 +87,7 @@ impl Page {
             self.line(2, &login);
         }
         let entries = if verbose { by_test(agent) } else { by_requirement(agent) };
-        let shown = if verbose { entries.len() } else { FAILURES };
+        let shown = if verbose { entries.len() } else { failures };
         if !entries.is_empty() {
             self.text.push('\n');
         }
@@ -76,7 +96,7 @@ impl Page {
         }
         if entries.len() > shown {
             let more = entries.len() - shown;
-            self.line(INDENT, &format!("… and {more} more (--verbose, or any --format, shows all)"));
+            self.line(INDENT, &format!("… and {more} more: --verbose and the full report show all"));
         }
         if !entries.is_empty() {
             self.text.push('\n');

@@ -162,3 +162,21 @@ fn what_an_agent_says_of_itself_is_text_in_every_report() {
         assert!(format == ReportFormat::Html || !text.lines().any(forged), "{name}: a forged heading");
     }
 }
+
+#[test]
+fn a_summary_is_cut_to_the_screen() {
+    let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/two-agents/results.json"));
+    let options = ReportOptions { width: Some(80), ..ReportOptions::default() };
+    let on = |height| render(&results, ReportFormat::Terminal, ReportOptions { height, ..options }).unwrap();
+    let (whole, least) = (on(None), on(Some(1)));
+    let failures = |text: &str| text.matches("\n  FAIL").count();
+    assert!(failures(&whole) > failures(&least) && failures(&least) >= 1, "{whole}");
+    assert!(least.contains("more: --verbose and the full report show all"), "{least}");
+    let height = whole.lines().count() + 1;
+    let fitting = on(Some(height));
+    assert!(
+        fitting.lines().count() + 2 <= height,
+        "the path of the report and the prompt have room: {fitting}"
+    );
+    assert_eq!(on(Some(height + 1)), whole);
+}

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 #[macro_use]
@@ -16,6 +16,7 @@ mod say;
 pub mod builtin;
 pub mod commands;
 pub mod exit;
+mod faults;
 mod features;
 pub mod help;
 pub mod install;
@@ -60,7 +61,7 @@ pub enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Show what changed between two compliance runs
     Diff(commands::diff::DiffArgs),
-    /// Put a running agent through named scenarios
+    /// Run named scenarios against an agent
     Harness(commands::harness::HarnessArgs),
     /// Compare what agents can do: capabilities declared and seen, side by side
     Matrix(commands::matrix::MatrixArgs),
@@ -79,21 +80,21 @@ pub enum Command {
     /// Run the reference agent: it searches, reads and changes code, with or without a model
     #[cfg(feature = "agent")]
     Agent(commands::agent::AgentArgs),
-    /// Play an agent by a script, well or badly, over stdio, TCP or WebSocket
+    /// Play an agent that follows a script or misbehaves on request, over stdio, TCP or WebSocket
     Mock(commands::mock::MockArgs),
-    /// Put an agent behind TCP, WebSocket, policies or NATS, and translate between forms of the protocol
+    /// Put an agent behind TCP, WebSocket, policies or NATS, and translate between protocol dialects
     Proxy(Box<commands::proxy::ProxyArgs>),
     /// Show a recorded conversation again, or play its agent
     Replay(commands::replay::ReplayArgs),
     /// Submit work to agents behind proxies on NATS, watch it and answer questions
     #[cfg(feature = "nats")]
     Tasks(commands::tasks::TasksArgs),
-    /// Run a small MCP server with five tools that records what it saw
+    /// Run a small MCP server with five tools that logs every request
     #[cfg(feature = "mcp")]
     McpStub(commands::mcp_stub::McpStubArgs),
     /// Run a scripted model that real agents accept in place of a vendor's
     Model(commands::model::ModelArgs),
-    /// Find code: ranked search, structural queries, whole blocks of files
+    /// Find code: search, structural queries, whole blocks of files
     #[cfg(feature = "code")]
     Code(commands::code::CodeArgs),
     /// Check what is installed on this machine: node, npm, python, nats-server, isolation, folders
@@ -206,7 +207,21 @@ fn refuse_usage(error: &clap::Error, args: &[OsString]) -> ExitCode {
         return ExitCode::from(exit::USAGE);
     }
     let _ = error.print();
+    if let Some(tip) = agent_tip(error, args) {
+        eprintln!("\ntip: {tip}");
+    }
     ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK })
+}
+
+/// How to name an agent, for those who wrote its name or its command without a flag.
+fn agent_tip(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    const TALK_TO_AN_AGENT: [&str; 4] = ["info", "chat", "proxy", "harness"];
+    let command = args.get(1)?.to_str().filter(|word| TALK_TO_AN_AGENT.contains(word))?;
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_meant = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    is_meant.then(|| {
+        format!("an agent is named with a flag: acp {command} --agent NAME, or acp {command} --command \"python3 agent.py\"")
+    })
 }
 
 /// What `println!` makes a panic of: a reader that goes away (`acp … | head`) is no error, and a full disk is a fault in

@@ -42,6 +42,11 @@ impl Outputs {
         self.0.is_empty()
     }
 
+    /// Whether a report of this format was asked for.
+    pub fn has(&self, format: ReportFormat) -> bool {
+        self.0.iter().any(|(asked, _)| *asked == format)
+    }
+
     /// The reports, or markdown on standard output when none was asked for.
     pub fn or_markdown(&self) -> Vec<(ReportFormat, Option<PathBuf>)> {
         if self.0.is_empty() { vec![(ReportFormat::Markdown, None)] } else { self.0.clone() }

@@ -25,6 +25,12 @@ pub fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     (size.ws_col > 20).then(|| usize::from(size.ws_col))
 }
 
+/// How many lines this stream shows, if it is a screen.
+pub fn rows(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream))?.ok()?;
+    (size.ws_row > 0).then(|| usize::from(size.ws_row))
+}
+
 /// The live display: a bar on a terminal; otherwise a line for each test that did not pass, or, with frames, for each test.
 pub struct Shown {
     bar: Option<ProgressBar>,

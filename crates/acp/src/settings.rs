@@ -54,7 +54,7 @@ pub struct AgentSettings {
     way: Way,
     env: BTreeMap<String, String>,
     cwd: PathBuf,
-    /// The form of the protocol that it speaks.
+    /// The protocol dialect that it speaks.
     pub dialect: Option<Dialect>,
 }
 

@@ -36,7 +36,7 @@ pub struct TargetArgs {
     pub token: ConnectToken,
     /// The form of the protocol that the agent speaks.
     #[arg(long, value_name = "DIALECT", help_heading = "Which agent")]
-    #[arg(help = format!("The form of the protocol that the agent speaks: {} (v1 if it is not given)", Dialect::choices()))]
+    #[arg(help = format!("The agent's protocol dialect: {} (default: v1)", Dialect::choices()))]
     pub dialect: Option<Dialect>,
     /// Run without network access (loopback only; Linux)
     #[arg(long, help_heading = "Which agent", conflicts_with = "connect")]
@@ -181,7 +181,8 @@ impl TargetArgs {
 fn which_agent(settings: &FileSettings) -> String {
     let names: Vec<&str> = settings.agent_names().collect();
     if names.is_empty() {
-        return "which agent? use --agent reference (built in, needs no model), --command \"…\" or --connect tcp://HOST:PORT".to_owned();
+        return "which agent? use --agent reference (built in, needs no model), --command \"…\" or --connect tcp://HOST:PORT, \
+                or name yours in acp.toml (acp init writes one)".to_owned();
     }
     format!("which agent? use --agent with one of {}", names.join(", "))
 }

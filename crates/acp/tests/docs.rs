@@ -136,6 +136,46 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// Whether a figure is a count, or, as `more than 500`, the hundred below it.
+fn holds(text: &str, figure: usize, counts: &[usize]) -> bool {
+    counts.iter().any(|count| match text.to_lowercase().starts_with("more than") {
+        true => figure < *count && *count < figure + 100,
+        false => figure == *count,
+    })
+}
+
+#[test]
+fn the_figures_are_those_of_the_program() {
+    let root = root();
+    let requirements = acp_rules::registry().all();
+    let of_clients = requirements.iter().filter(|row| row.id.starts_with("C-")).count();
+    let (all, variants) = (requirements.len(), acp_script::variants::catalogue().len());
+    let counts = [
+        ("defects", vec![acp_script::defects::catalogue().len()]),
+        ("variants", vec![variants]),
+        ("variations", vec![variants]),
+        ("requirements", vec![all, of_clients, all - of_clients]),
+    ];
+    let figure =
+        r"((?:[Mm]ore than )?(\d{3,}))(?: [a-z-]+){0,2} (defects|variants|variations|requirements)\b";
+    let figure = Regex::new(figure).expect("a pattern");
+    let (mut found, mut wrong) = (0, String::new());
+    let parts = ["", "docs", "packaging/npm", "packaging/python"].map(|part| pages(&root.join(part)));
+    for page in parts.concat() {
+        for figure in figure.captures_iter(&read(&page)) {
+            let (_, counts) = counts.iter().find(|(noun, _)| *noun == &figure[3]).expect("one of them");
+            found += 1;
+            if !holds(&figure[1], figure[2].parse().expect("a number"), counts) {
+                let name = page.strip_prefix(&root).expect("a page of ours");
+                writeln!(wrong, "{}: {}, but there are {counts:?}", name.display(), &figure[0])
+                    .expect("text");
+            }
+        }
+    }
+    assert!(found >= 5, "only {found} figures were found");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
 #[test]
 fn the_compose_file_starts_proxies_that_the_program_understands() {
     use clap::Parser as _;

@@ -187,14 +187,14 @@ fn others_on_the_network_need_a_token() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_acp"));
         let out = command.args(["mock", "--port", "0"]).args(args).output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{args:?}");
-        assert!(String::from_utf8_lossy(&out.stderr).contains("--require-auth TOKEN"), "{args:?}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("--listen-token TOKEN"), "{args:?}");
     }
 }
 
 /// A mock that listens on every interface and demands a token, and its port on this machine.
 fn guarded(scheme: &str, dialect: &str) -> (Mock, std::net::SocketAddr) {
     let listen = format!("{scheme}://0.0.0.0:0");
-    let mut mock = Mock::start(&["--listen", &listen, "--require-auth", "s3cret", "--dialect", dialect]);
+    let mut mock = Mock::start(&["--listen", &listen, "--listen-token", "s3cret", "--dialect", dialect]);
     let mut line = String::new();
     mock.output.read_line(&mut line).unwrap();
     let told: Value = serde_json::from_str(&line).unwrap();

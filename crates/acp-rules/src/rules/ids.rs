@@ -68,7 +68,12 @@ pub(crate) fn response(state: &mut State, cx: &mut Cx<'_>, id: &Id, reply: Reply
         return Some(open);
     }
     if !asker.forgotten {
-        cx.breach(Rule::AnswerToNothing, side, format!("nothing was asked with the id {id}")).at("/id");
+        cx.breach(
+            Rule::AnswerToNothing,
+            side,
+            format!("this answers the id {id}, but no open request has it"),
+        )
+        .at("/id");
     }
     None
 }

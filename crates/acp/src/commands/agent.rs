@@ -41,7 +41,7 @@ pub struct AgentArgs {
     /// The provider's model
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Another address of the provider, or of any server that speaks like it
+    /// Use this address instead of the provider's, or any server with the same API
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The provider to use when the first one fails: PROVIDER, PROVIDER:MODEL, or either followed by @URL (several allowed,
@@ -54,19 +54,19 @@ pub struct AgentArgs {
     /// Ask each provider one short question, report, and exit: 0 if all answered, else 1
     #[arg(long)]
     check: bool,
-    /// The longest answer of the model, in tokens; without it, as long as the model can answer
+    /// The longest answer of the model, in tokens (default: as long as the model allows)
     #[arg(long, value_name = "N")]
     max_tokens: Option<NonZeroU64>,
-    /// How many tokens the model takes in at once, where that is not known: a longer conversation is taken in short
+    /// The model's context window in tokens, if the program does not know it; longer conversations are summarized
     #[arg(long, value_name = "N")]
     context: Option<NonZeroU64>,
     /// A JSON file with the limits of models: [{"id": "my-model", "context": 32768, "output": 8192}]
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
-    /// Allow files to be changed
+    /// Let the agent change files
     #[arg(long)]
     allow_edit: bool,
-    /// Allow tasks to be delegated to sessions of its own
+    /// Let the agent delegate tasks to sessions of its own
     #[arg(long)]
     enable_delegate: bool,
     /// Use the MCP servers that clients name
@@ -91,7 +91,7 @@ pub struct AgentArgs {
     /// Tools that need no permission, for instance Read or 'Bash(git:read)' (several allowed)
     #[arg(long, value_name = "PATTERN")]
     allow: Vec<String>,
-    /// Tools that are never used (several allowed)
+    /// Tools that the agent never uses (several allowed)
     #[arg(long, value_name = "PATTERN")]
     deny: Vec<String>,
     /// Where clients come from: stdio or tcp://HOST:PORT; port 0 takes any free one, and the address is printed as a line

@@ -3,8 +3,10 @@
 mod earlier;
 mod editor;
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use acp_host::ClientEvent;
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
@@ -26,6 +28,9 @@ pub struct ChatArgs {
     #[command(flatten)]
     talk: TalkArgs,
 }
+
+/// After this long, a person is told what is waited for.
+const SLOW_START: Duration = Duration::from_secs(3);
 
 const HELP: &str = "\
 type a prompt and press Enter; /name runs a command of the agent (Tab completes)
@@ -61,7 +66,8 @@ async fn chat(args: &ChatArgs) -> Result<u8, Trouble> {
     let mut seen = |event| history.push(event);
     let talk = tokio::select! {
         talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
-        _ = interrupts.next() => return Ok(exit::FAILED),
+        _ = interrupts.next() => return Err(Trouble::failed(anyhow!("interrupted before the agent was ready"))),
+        never = say_what_is_waited_for() => match never {},
     };
     let mut chat = Chat {
         talk,
@@ -81,6 +87,15 @@ async fn chat(args: &ChatArgs) -> Result<u8, Trouble> {
         view.note(&back).map_err(Trouble::output)?;
     }
     outcome
+}
+
+/// For a person who wonders why nothing happens.
+async fn say_what_is_waited_for() -> Infallible {
+    tokio::time::sleep(SLOW_START).await;
+    if person_present() {
+        eprintln!("acp: waiting for the agent to answer initialize and open a session (Ctrl-C gives up) …");
+    }
+    std::future::pending().await
 }
 
 /// What to know about an agent of our own before the first prompt.

@@ -30,13 +30,13 @@ pub struct CodeArgs {
 
 #[derive(clap::Subcommand)]
 enum Tool {
-    /// Ranked search over whole blocks of code, or every line with a text
+    /// Search whole blocks of code, best first, or list every line with a text
     Search(SearchArgs),
-    /// What matches a piece of code with holes, such as `foo($A, $$$REST)`
+    /// Find what matches a piece of code with placeholders, such as `foo($A, $$$REST)`
     Query(QueryArgs),
-    /// Whole blocks: `file`, `file:10`, `file:10-20`, `file#Symbol`, `file#Type.method`
+    /// Print whole blocks: `file`, `file:10`, `file:10-20`, `file#Symbol`, `file#Type.method`
     Extract(ExtractArgs),
-    /// Offer the three tools to a model, as an MCP server on standard input and output
+    /// Serve the three tools to a model, as an MCP server on standard input and output
     #[cfg(feature = "mcp")]
     Mcp(McpArgs),
 }
@@ -44,14 +44,14 @@ enum Tool {
 /// What all tools share.
 #[derive(clap::Args)]
 struct Common {
-    /// The folder that holds everything; nothing outside of it is read
+    /// The project's folder; nothing outside of it is read
     #[arg(long, value_name = "DIR", default_value = ".")]
     path: PathBuf,
-    /// Leave test code out, by its syntax and by the customs of file names
+    /// Leave out test code, recognized by its syntax and by common file names
     #[arg(long)]
     no_tests: bool,
-    /// Stop after so many seconds with what was found until then
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Stop after this long with what was found until then, for instance 5s
+    #[arg(long, value_name = "TIME", value_parser = crate::talk::args::duration)]
     timeout: Option<Duration>,
     /// How the answer is written
     #[arg(long, value_enum, default_value_t = Form::Plain)]
@@ -69,16 +69,16 @@ struct SearchArgs {
     /// Take the query as one literal and list every line that has it
     #[arg(long)]
     exact: bool,
-    /// The most results on a page, or `all`
+    /// At most this many results on a page, or `all`
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_most)]
     max_results: usize,
-    /// The most tokens on a page, at four bytes a token
+    /// At most this many tokens on a page, counting four bytes as a token
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
     /// Which page of results
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     page: u32,
-    /// Look also at files that ignore rules hide
+    /// Also search files that .gitignore and similar files exclude
     #[arg(long)]
     no_ignore: bool,
     #[command(flatten)]
@@ -99,7 +99,7 @@ struct QueryArgs {
     /// The most matches, or `all`
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_most)]
     max_results: usize,
-    /// Look also at files that ignore rules hide
+    /// Also search files that .gitignore and similar files exclude
     #[arg(long)]
     no_ignore: bool,
     #[command(flatten)]
@@ -122,13 +122,13 @@ struct ExtractArgs {
 #[cfg(feature = "mcp")]
 #[derive(clap::Args)]
 struct McpArgs {
-    /// The folder that holds everything; nothing outside of it is read
+    /// The project's folder; nothing outside of it is read
     #[arg(long, value_name = "DIR", default_value = ".")]
     path: PathBuf,
-    /// Each call stops after so many seconds with what was found until then
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    /// Each call stops after this long with what was found until then
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::talk::args::duration)]
     timeout: Duration,
-    /// Look also at files that ignore rules hide
+    /// Also search files that .gitignore and similar files exclude
     #[arg(long)]
     no_ignore: bool,
 }
@@ -292,9 +292,4 @@ fn at_most(text: &str) -> Result<usize, String> {
 
 fn count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| format!("{text:?} is not a number from 1"))
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text:?} is not a number of seconds"))
 }

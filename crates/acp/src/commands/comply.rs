@@ -39,30 +39,30 @@ pub struct ComplyArgs {
     suite: Vec<PathBuf>,
 
     /// An agent by name: `mock`, one of acp.toml, of --settings, or of `acp profiles` that is installed (several allowed)
-    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    #[arg(long, value_name = "NAME", help_heading = "Which agent")]
     agent: Vec<String>,
     /// An editor's settings file with agent_servers; without --agent, its only entry
-    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    #[arg(long, value_name = "FILE", help_heading = "Which agent")]
     settings: Option<PathBuf>,
     /// Start this command line as the agent (several allowed)
-    #[arg(long, value_name = "COMMAND", help_heading = "Targets")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Which agent")]
     command: Vec<String>,
-    /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
-    #[arg(long, value_name = "URL", help_heading = "Targets")]
+    /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/acp (several allowed)
+    #[arg(long, value_name = "ADDRESS", help_heading = "Which agent")]
     connect: Vec<String>,
     /// The token that a listening agent or proxy demands
     #[command(flatten)]
     token: ConnectToken,
-    #[arg(long, value_name = "DIALECT", help_heading = "Targets", help = dialect_help())]
+    #[arg(long, value_name = "DIALECT", help_heading = "Which agent", help = dialect_help())]
     dialect: Option<Dialect>,
     /// Start the agents of --agent on a port and speak to them over TCP
-    #[arg(long, help_heading = "Targets", requires = "agent", conflicts_with = "command")]
+    #[arg(long, help_heading = "Which agent", requires = "agent", conflicts_with = "command")]
     tcp: bool,
     /// What to call the agent in reports; with several agents, one for each in the order --agent, --command, --connect
-    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    #[arg(long, value_name = "NAME", help_heading = "Which agent")]
     name: Vec<String>,
     /// Authenticate with this method when the agent asks for it
-    #[arg(long, value_name = "METHOD", help_heading = "Targets")]
+    #[arg(long, value_name = "METHOD", help_heading = "Which agent")]
     auth: Option<String>,
 
     /// Only tests whose id matches this glob (several allowed)
@@ -80,7 +80,7 @@ pub struct ComplyArgs {
     /// Run one part of the tests, for instance 2/4
     #[arg(long, value_name = "I/N", help_heading = "Selection")]
     shard: Option<String>,
-    /// List the tests and stop
+    /// List the tests and stop; with --format json, for programs
     #[arg(long, help_heading = "Selection")]
     list_tests: bool,
 
@@ -99,7 +99,7 @@ pub struct ComplyArgs {
     /// A JSON file with your own wordings of what agents are asked to do: {"read": ["Show me {1}"]}
     #[arg(long, value_name = "FILE", help_heading = "Running")]
     wordings: Option<PathBuf>,
-    /// Print what the agents can be made to do, and stop
+    /// Find out what the agents can be asked to do, print it and stop
     #[arg(long, help_heading = "Running")]
     calibrate: bool,
     /// Stop waiting once all requests are answered and the agent has been silent this long, for instance 5s
@@ -157,10 +157,7 @@ pub struct ComplyArgs {
 }
 
 fn dialect_help() -> String {
-    format!(
-        "The form of the protocol that the agents speak: {} (v1 if it is not given); tests in v1 are translated",
-        Dialect::choices()
-    )
+    format!("The agents' protocol dialect: {} (default: v1); tests in v1 are translated", Dialect::choices())
 }
 
 impl ComplyArgs {
@@ -195,7 +192,7 @@ pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
         Err(error) => return wrong(&error),
     };
     if args.list_tests {
-        return list(&chosen);
+        return list(&chosen, args.outputs.has(ReportFormat::Json));
     }
     if args.coverage {
         return super::proof::coverage(&chosen);
@@ -346,6 +343,11 @@ fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
     if !errors.is_empty() {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         eprint!("{}", acp_comply::render_all(&errors, sources, colour));
+        let is_test =
+            |source: &&TestSource| Path::new(&source.name).extension().is_some_and(|it| it == "jsont");
+        if let Some(other) = sources.iter().find(|source| !is_test(source)) {
+            eprintln!("{} is read as a test file; to test an agent, use --command \"…\"", other.name);
+        }
         return None;
     }
     for program in &programs {
@@ -373,8 +375,20 @@ fn choose(args: &ComplyArgs, programs: &[Arc<Program>]) -> anyhow::Result<Vec<Ar
     let is_area = |area: &&String| programs.iter().any(|program| program.area.eq_ignore_ascii_case(area));
     if let Some(unknown) = args.area.iter().find(|area| !is_area(area)) {
         let areas: BTreeSet<&str> = programs.iter().map(|program| program.area.as_str()).collect();
+        let group = |program: &&Arc<Program>| {
+            program.id.split_once('.').is_some_and(|(group, _)| group.eq_ignore_ascii_case(unknown))
+        };
+        let meant = match programs.iter().find(group) {
+            Some(program) => format!(
+                "; did you mean --test '{0}.*' or --area {1:?}?",
+                unknown.to_lowercase(),
+                program.area
+            ),
+            None => did_you_mean(unknown, areas.iter().copied()),
+        };
         let areas: Vec<&str> = areas.into_iter().collect();
-        anyhow::bail!("--area {unknown:?}: there is no such area; there are {}", areas.join(", "));
+        let there_are = if meant.is_empty() { format!("; there are {}", areas.join(", ")) } else { meant };
+        anyhow::bail!("--area {unknown:?}: there is no such area{there_are}");
     }
     let chosen = selection(args)?.choose(programs);
     if chosen.is_empty() {
@@ -422,7 +436,20 @@ fn selection(args: &ComplyArgs) -> Result<Selection, acp_campaign::select::Selec
         .shard(args.shard.as_deref())
 }
 
-fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
+fn list(programs: &[Arc<Program>], is_json: bool) -> anyhow::Result<ExitCode> {
+    if is_json {
+        let row = |program: &Arc<Program>| {
+            serde_json::json!({
+                "id": program.id,
+                "title": program.title,
+                "area": program.area,
+                "severity": program.severity.as_str(),
+                "requirements": program.requirements,
+            })
+        };
+        out::print(format!("{:#}\n", programs.iter().map(row).collect::<serde_json::Value>()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let width = programs.iter().map(|program| program.id.len()).max().unwrap_or(0);
     let mut lines = String::new();
     for program in programs {
@@ -621,6 +648,7 @@ fn options(args: &ComplyArgs, stream: &(impl IsTerminal + AsFd)) -> ReportOption
         verbose: args.verbose,
         quiet: args.quiet,
         width: progress::columns(stream),
+        height: progress::rows(stream),
     }
 }
 

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use acp_campaign::suite;
 use acp_comply::{ClaimId, Program, TestSource, did_you_mean};
-use acp_rules::{Requirement, registry, rules};
+use acp_rules::{Requirement, RuleInfo, registry, rules};
 use acp_text::CommandGuard;
+use serde_json::{Value, json};
 
+use crate::outputs::FormatArgs;
 use crate::{exit, out};
 
 /// Arguments of `acp explain`.
@@ -18,6 +20,9 @@ pub struct ExplainArgs {
     /// A test by its id or its file, or a requirement such as `CAN-01` or `RPC-15/code`
     #[arg(value_name = "TEST|ID", required = true)]
     names: Vec<String>,
+    /// How to print.
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// A test and where it comes from.
@@ -30,12 +35,12 @@ struct Found {
 /// Runs the command.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let tests = built_in()?;
-    let mut text = String::new();
+    let (mut text, mut values) = (String::new(), Vec::new());
     for (index, name) in args.names.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
-        let Some(words) = explained(name, &tests)? else {
+        let Some((words, value)) = explained(name, &tests)? else {
             let ids = registry().all().iter().map(|row| row.id.as_str());
             let hint = did_you_mean(name, ids.chain(tests.iter().map(|found| found.program.id.as_str())));
             eprintln!(
@@ -45,17 +50,25 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit::USAGE));
         };
         text.push_str(&words);
+        values.push(value);
+    }
+    if args.format.is_json() {
+        out::print(serde_json::to_string_pretty(&values)? + "\n")?;
+        return Ok(ExitCode::SUCCESS);
     }
     out::print(CommandGuard::default().pass(&acp_text::block(&text)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn explained(name: &str, tests: &[Found]) -> anyhow::Result<Option<String>> {
+/// What there is to say, for people and for programs.
+fn explained(name: &str, tests: &[Found]) -> anyhow::Result<Option<(String, Value)>> {
     if let Ok(claim) = name.to_uppercase().split('/').next().unwrap_or(name).parse::<ClaimId>() {
-        return Ok(registry().get(claim.row()).map(|row| requirement(row, tests)));
+        return Ok(registry()
+            .get(claim.row())
+            .map(|row| (requirement(row, tests), requirement_json(row, tests))));
     }
     if let Some(found) = tests.iter().find(|found| found.program.id == name) {
-        return Ok(Some(test(found)));
+        return Ok(Some((test(found), test_json(&found.program))));
     }
     if !Path::new(name).is_file() {
         return Ok(None);
@@ -63,7 +76,7 @@ fn explained(name: &str, tests: &[Found]) -> anyhow::Result<Option<String>> {
     let sources = suite::from_paths(&[PathBuf::from(name)])?;
     let programs = read(&sources);
     let found = programs.into_iter().next().map(|program| Found { program, flag: format!(" {name}") });
-    Ok(found.map(|found| test(&found)))
+    Ok(found.map(|found| (test(&found), test_json(&found.program))))
 }
 
 /// Every test in the box, those of the default suite first.
@@ -125,6 +138,38 @@ fn test(found: &Found) -> String {
     text
 }
 
+fn test_json(program: &Program) -> Value {
+    json!({
+        "test": program.id,
+        "title": program.title,
+        "description": program.description,
+        "area": program.area,
+        "severity": program.severity.as_str(),
+        "requirements": program.requirements,
+        "steps": program.outline(),
+        "docs": program.docs,
+    })
+}
+
+fn requirement_json(row: &Requirement, tests: &[Found]) -> Value {
+    let mut value = serde_json::to_value(row).unwrap_or_default();
+    value["grade"] = row.grade(None).as_str().into();
+    value["rules"] = rules_for(row).into();
+    value["tests"] = claiming(row, tests).map(|found| Value::from(found.program.id.as_str())).collect();
+    value
+}
+
+/// The rules that look for a requirement.
+fn rules_for(row: &Requirement) -> Vec<&'static str> {
+    let looks = |info: &&RuleInfo| info.requirements(row.binds).contains(&row.id.as_str());
+    rules().iter().filter(looks).map(|info| info.name).collect()
+}
+
+/// The tests that claim a requirement.
+fn claiming<'a>(row: &'a Requirement, tests: &'a [Found]) -> impl Iterator<Item = &'a Found> {
+    tests.iter().filter(move |found| found.program.claims.iter().any(|claim| claim.row() == row.id))
+}
+
 fn requirement(row: &Requirement, tests: &[Found]) -> String {
     let mut text = format!("{}  {}\n", row.id, row.text);
     let _ = writeln!(text, "  Applies to the {}. Level: {}. Source: {}", row.binds, row.level, row.page);
@@ -134,16 +179,11 @@ fn requirement(row: &Requirement, tests: &[Found]) -> String {
         let _ = writeln!(text, "  {}/{name}  {} (if broken: {})", row.id, clause.text, clause.broken);
     }
     let _ = writeln!(text, "  How it is checked: {}", row.how);
-    let judged: Vec<&str> = rules()
-        .iter()
-        .filter(|info| info.requirements(row.binds).contains(&row.id.as_str()))
-        .map(|info| info.name)
-        .collect();
+    let judged = rules_for(row);
     if !judged.is_empty() {
         let _ = writeln!(text, "  Rules that look for it in every conversation: {}", judged.join(", "));
     }
-    let claims = |found: &&Found| found.program.claims.iter().any(|claim| claim.row() == row.id);
-    let claiming: Vec<&Found> = tests.iter().filter(claims).collect();
+    let claiming: Vec<&Found> = claiming(row, tests).collect();
     if claiming.is_empty() {
         text.push_str("\nNo test in the box claims it.\n");
         return text;

@@ -27,31 +27,31 @@ const WRITTEN_FOR: Duration = Duration::from_secs(30);
 #[command(after_help = crate::help::HARNESS)]
 pub struct HarnessArgs {
     /// The agent's address as HOST:PORT; ACP_TARGET does the same
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["connect", "command"])]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["connect", "command"], help_heading = "Which agent")]
     target: Option<String>,
-    /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH
-    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/acp
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "command", help_heading = "Which agent")]
     connect: Option<String>,
     /// The token that a listening agent or proxy demands
     #[command(flatten)]
     token: ConnectToken,
-    /// Start this command line as the agent (restarts can be tested this way)
-    #[arg(long, value_name = "COMMAND")]
+    /// Start this command line as the agent (needed for scenarios that restart it)
+    #[arg(long, value_name = "COMMAND", help_heading = "Which agent")]
     command: Option<String>,
     /// Start an agent by its name: `mock`, one of acp.toml, or one of `acp profiles` that is installed
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "connect", "command"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "connect", "command"], help_heading = "Which agent")]
     agent: Option<String>,
     /// Start the agent of --agent on a port and speak to it over TCP
-    #[arg(long, requires = "agent", conflicts_with_all = ["target", "connect", "command"])]
+    #[arg(long, requires = "agent", conflicts_with_all = ["target", "connect", "command"], help_heading = "Which agent")]
     tcp: bool,
     /// Run without network access (loopback only; Linux); the results list connection attempts
-    #[arg(long)]
+    #[arg(long, help_heading = "Which agent")]
     isolate: bool,
     /// What to call the agent in reports, and its column in `acp matrix`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Which agent")]
     name: Option<String>,
-    #[arg(long, value_name = "DIALECT")]
-    #[arg(help = format!("The form of the protocol that the agent speaks: {} (v1 if it is not given)", Dialect::choices()))]
+    #[arg(long, value_name = "DIALECT", help_heading = "Which agent")]
+    #[arg(help = format!("The agent's protocol dialect: {} (default: v1)", Dialect::choices()))]
     dialect: Option<Dialect>,
     /// Only these scenarios, separated by commas; --list names them
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -59,7 +59,7 @@ pub struct HarnessArgs {
     /// List the scenarios and stop
     #[arg(long)]
     list: bool,
-    /// How long an answer of the agent may take
+    /// Give up after this long without an answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
     /// Show frames on standard error as they pass
@@ -172,7 +172,7 @@ fn target(args: &HarnessArgs, named: Option<&str>, dialect: Dialect) -> anyhow::
         return crate::builtin::command(line, dialect);
     }
     let address = args.connect.clone().or_else(|| args.target.clone()).or_else(from_env).context(
-        "which agent? give --agent NAME, --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
+        "which agent? give --agent NAME, --target HOST:PORT, --connect ADDRESS or --command COMMAND, or set ACP_TARGET=HOST:PORT",
     )?;
     crate::builtin::connect(&address, &args.token, dialect)
 }

@@ -80,6 +80,9 @@ pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let ran = known_failures(args, has_agent)?;
+    if matches!(ran, Ran::Interrupted) {
+        return Ok(ExitCode::from(exit::FAULT));
+    }
     match args.ci {
         Ci::Github => {
             let text = include_str!("init/workflow.yml").replace("@ACTION@", &args.action);
@@ -152,6 +155,7 @@ enum Ran {
     No,
     Yes(RunStanding, usize),
     Fault,
+    Interrupted,
 }
 
 /// Writes the list of known failures, from a run of the suite if the agent can be started.
@@ -173,6 +177,10 @@ fn known_failures(args: &InitArgs, has_agent: bool) -> anyhow::Result<Ran> {
         put(args, EXPECTED, EXPECTED_HEAD)?;
         return Ok(Ran::Fault);
     }
+    if results.interrupted {
+        eprintln!("acp init: interrupted: {EXPECTED} was not written; run acp init again, or with --no-run");
+        return Ok(Ran::Interrupted);
+    }
     let list = format!("{EXPECTED_HEAD}{}", open_list(&ExpectedFailures::of_run(&results)));
     put(args, EXPECTED, &list)?;
     summarise(&results)?;
@@ -192,6 +200,7 @@ fn summarise(results: &Results) -> anyhow::Result<()> {
         verbose: false,
         quiet: true,
         width: progress::columns(&stdout),
+        height: None,
     };
     out::print(acp_report::render(results, ReportFormat::Terminal, options)?)
 }
@@ -273,8 +282,7 @@ fn next_steps(args: &InitArgs, has_agent: bool, ran: &Ran) {
             steps.push(format!("fix `command` in {FILE}, delete {EXPECTED}, and run acp init again"));
         }
         Ran::No if !has_agent => steps.push(format!("say in {FILE} how to start your agent")),
-        Ran::No => {}
-        Ran::Yes(_, 0) => {}
+        Ran::No | Ran::Interrupted | Ran::Yes(_, 0) => {}
         Ran::Yes(_, entries) => {
             let failures = if *entries == 1 { "failure" } else { "failures" };
             steps.push(format!(

@@ -19,19 +19,19 @@ pub struct MatrixArgs {
     #[arg(value_name = "RESULTS", required_unless_present_any = ["agent", "command", "connect"])]
     results: Vec<PathBuf>,
     /// Test this agent first: `mock`, one of acp.toml, or one of `acp profiles` that is installed (several allowed)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Which agent")]
     agent: Vec<String>,
     /// Test the agent of this command line first (several allowed)
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Which agent")]
     command: Vec<String>,
-    /// Test the running agent at this address first: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
-    #[arg(long, value_name = "URL")]
+    /// Test the running agent at this address first: tcp://HOST:PORT or ws://HOST:PORT/acp (several allowed)
+    #[arg(long, value_name = "ADDRESS", help_heading = "Which agent")]
     connect: Vec<String>,
     /// The token that a listening agent or proxy demands
     #[command(flatten)]
     token: ConnectToken,
     /// Run without network access (loopback only; Linux)
-    #[arg(long)]
+    #[arg(long, help_heading = "Which agent")]
     isolate: bool,
     /// How to write the matrix
     #[arg(long, default_value = "markdown", value_parser = ["markdown", "html", "json"])]
@@ -39,7 +39,7 @@ pub struct MatrixArgs {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Other rows: a JSON file with names, places of declaration and tests
+    /// Show these rows instead: a JSON file with names, places of declaration and tests
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
     /// Show secrets and home folders in excerpts

@@ -13,7 +13,7 @@ pub struct McpStubArgs {
     /// The server's name, in its handshake and in its log
     #[arg(long, default_value = "acp-stub")]
     name: String,
-    /// Append what the server sees to this file, one JSON object per line
+    /// Append every request to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Also record this environment variable (a name, or a prefix that ends in `*`) [repeatable]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_comply::did_you_mean;
 use acp_link::{AccessControl, LinkSettings, ListenAddress, Listener};
 use acp_mock::{DialectChoice, Ending, MockServer, MockSettings};
 use acp_script::agent::{AgentConfig, AgentLimits, Auth, MessagePace, PromptError, UserHints};
@@ -25,7 +26,7 @@ use crate::signals::Ends;
 #[command(after_help = crate::help::MOCK)]
 pub struct MockArgs {
     /// Where clients come from: stdio, tcp://HOST:PORT or ws://HOST:PORT/acp; port 0 takes any free one, and the address
-    /// is printed as a line of JSON. Other than loopback addresses need --require-auth TOKEN
+    /// is printed as a line of JSON. Other than loopback addresses need --listen-token
     #[arg(long, value_name = "WHERE", default_value = "stdio")]
     listen: Listen,
     /// An earlier way to say --listen stdio
@@ -80,6 +81,9 @@ pub struct MockArgs {
     /// Demand authentication before the first session. With a token, clients that connect must show it
     #[arg(long, value_name = "TOKEN", num_args = 0..=1, default_missing_value = "")]
     require_auth: Option<String>,
+    /// Clients that connect must show this token, as with --require-auth TOKEN
+    #[arg(long, value_name = "TOKEN", value_parser = crate::talk::args::secret, conflicts_with = "require_auth")]
+    listen_token: Option<String>,
     /// Give up a permission request after this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     permission_timeout: Option<Duration>,
@@ -112,14 +116,14 @@ pub struct MockArgs {
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
     /// Append what the client did to this file, one line of JSON per frame
-    #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", alias = "journal")]
+    log: Option<PathBuf>,
     /// Show every frame on standard error
-    #[arg(long)]
+    #[arg(long, short)]
     verbose: bool,
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = speak, help = speak_help())]
     dialect: DialectChoice,
-    /// The answer to the mock's permission requests when the client's form cannot be asked: reject, allow or cancel
+    /// How the mock's permission requests end if the client's dialect has none: reject, allow or cancel
     #[arg(long, value_name = "ANSWER", default_value = "reject")]
     unasked: acp_dialect::Unasked,
 }
@@ -134,9 +138,14 @@ impl MockArgs {
         }
     }
 
+    /// What is demanded of clients: a login, with a token unless it is empty.
+    fn demanded(&self) -> Option<String> {
+        self.listen_token.clone().or_else(|| self.require_auth.clone())
+    }
+
     /// The token that clients must show.
     fn token(&self) -> Option<String> {
-        self.require_auth.clone().filter(|token| !token.is_empty())
+        self.demanded().filter(|token| !token.is_empty())
     }
 
     /// Who may open a WebSocket.
@@ -268,7 +277,7 @@ async fn listen(args: &MockArgs, at: ListenAddress, server: Arc<MockServer>) -> 
 fn auth(args: &MockArgs) -> anyhow::Result<Auth> {
     let at = args.listen();
     let has_door = at.address().map(|at| at.has_door());
-    let auth = match (&args.require_auth, args.token(), has_door) {
+    let auth = match (args.demanded(), args.token(), has_door) {
         (None, _, _) => Auth::SignedIn,
         // Nobody came in without it.
         (_, Some(_), Some(true)) => Auth::SignedIn,
@@ -280,7 +289,7 @@ fn auth(args: &MockArgs) -> anyhow::Result<Auth> {
         anyhow::ensure!(
             at.is_loopback() || args.token().is_some(),
             "{} can be reached from other machines, and whoever connects can have the mock start MCP servers: set a token \
-             with --require-auth TOKEN, or use a loopback address",
+             with --listen-token TOKEN, or use a loopback address",
             at.socket.ip()
         );
     }
@@ -326,7 +335,7 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
         switches: Vec::new(),
         speak: args.dialect,
         unasked: args.unasked,
-        journal: args.journal.clone(),
+        journal: args.log.clone(),
         verbose: args.verbose,
         leash: crate::target::leash(),
     };
@@ -343,24 +352,32 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
         .map_err(anyhow::Error::msg)
         .context("these variants exclude each other")?;
     for name in &args.defect {
-        let defect = acp_script::defects::find(name)
-            .with_context(|| format!("there is no defect {name:?}; `acp mock --list-defects` names them"))?;
+        let defect = acp_script::defects::find(name).with_context(|| {
+            let known = acp_script::defects::catalogue().iter().map(|defect| defect.id.as_str());
+            let meant = did_you_mean(name, known);
+            format!("there is no defect {name:?}{meant} (`acp mock --list-defects` names them)")
+        })?;
         settings.add_defect(defect);
     }
     for spec in &args.fault {
-        settings.faults.push(parse_spec(spec).with_context(|| format!("cannot use --fault {spec:?}"))?);
+        let fault = parse_spec(spec).with_context(|| format!("cannot use --fault {spec:?}"))?;
+        crate::faults::warn("acp mock", spec, &fault);
+        settings.faults.push(fault);
     }
     Ok(settings)
 }
 
 fn find_variant(name: &str) -> anyhow::Result<&'static Variant> {
-    acp_script::variants::find(name)
-        .with_context(|| format!("there is no variant {name:?}; `acp mock --list-variants` names them"))
+    acp_script::variants::find(name).with_context(|| {
+        let known = acp_script::variants::catalogue().iter().map(|variant| variant.id.as_str());
+        let meant = did_you_mean(name, known);
+        format!("there is no variant {name:?}{meant} (`acp mock --list-variants` names them)")
+    })
 }
 
 pub(super) fn speak_help() -> String {
     let choices = acp_dialect::Dialect::choices();
-    format!("The form of the protocol to speak: auto (that of the client's first frame), {choices}")
+    format!("The protocol dialect to speak: auto (that of the client's first frame), {choices}")
 }
 
 pub(super) fn speak(name: &str) -> Result<DialectChoice, String> {

@@ -15,15 +15,19 @@ use crate::signals::Ends;
 #[derive(clap::Args)]
 #[command(after_help = crate::help::MODEL)]
 pub struct ModelArgs {
-    /// The rules to answer by; without it, plain wishes are understood
+    /// The rules to answer by; without it, the model understands plain requests such as Say 'hello'
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// The loopback port; 0 takes any free one
-    #[arg(long, default_value_t = 0)]
-    port: u16,
+    /// Where agents reach the model: http://127.0.0.1:PORT; port 0 takes any free one, and the address is printed as a
+    /// line of JSON
+    #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:0", value_parser = loopback_port)]
+    listen: u16,
+    /// An earlier way to say --listen http://127.0.0.1:N
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "listen")]
+    port: Option<u16>,
     /// Append every request and what was done with it to this file, one JSON object per line
-    #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", alias = "journal")]
+    log: Option<PathBuf>,
     /// The profile of the agent that will call: it says how the agent names its tools
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
@@ -48,7 +52,9 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let port = settings.port;
         let endpoint = ModelEndpoint::start(settings).await.with_context(|| {
-            format!("cannot serve on 127.0.0.1 port {port}; is it taken, and can the journal be written?")
+            format!(
+                "cannot serve on 127.0.0.1 port {port}; is it taken, and can the file of --log be written?"
+            )
         })?;
         let mut signals = Ends::listen().context("cannot listen for signals")?;
         println!(
@@ -76,12 +82,20 @@ fn settings(args: &ModelArgs) -> anyhow::Result<EndpointSettings> {
         Some(name) => Hints::from(Catalogue::built_in().find(name)?),
     };
     Ok(EndpointSettings {
-        port: args.port,
+        port: args.port.unwrap_or(args.listen),
         script,
         hints,
-        journal: args.journal.clone(),
+        journal: args.log.clone(),
         pace: Duration::from_millis(args.pace),
         stall_limit: Duration::from_secs(args.stall_limit),
         ..EndpointSettings::default()
     })
+}
+
+/// The port of a loopback address.
+fn loopback_port(text: &str) -> Result<u16, String> {
+    let address = text.trim_end_matches('/').strip_prefix("http://").unwrap_or(text);
+    let port = address.strip_prefix("127.0.0.1:").or_else(|| address.strip_prefix("localhost:"));
+    port.and_then(|port| port.parse().ok())
+        .ok_or_else(|| "write http://127.0.0.1:PORT (the model is for agents on this machine)".to_owned())
 }

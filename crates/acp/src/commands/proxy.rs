@@ -52,19 +52,19 @@ pub struct ProxyArgs {
     #[arg(long, requires = "agent", help_heading = "Which agent")]
     scripted: bool,
     #[arg(long, value_name = "DIALECT", default_value = "auto", help_heading = "Translation")]
-    #[arg(help = format!("The form that clients speak: auto (that of their first frame), {}", Dialect::choices()))]
+    #[arg(help = format!("The dialect that clients speak: auto (that of their first frame), {}", Dialect::choices()))]
     client_dialect: ClientForm,
-    /// Make every session work in this folder; without it, in the client's, or in the current one where the client's form
-    /// names none
+    /// Make every session work in this folder (default: the client's folder, or the current one if the client's dialect
+    /// names none)
     #[arg(long, value_name = "DIR", help_heading = "Policy")]
     work_dir: Option<PathBuf>,
-    /// The answer to a permission request when the client's form cannot be asked: reject, allow or cancel
+    /// How to answer permission requests that the client's dialect cannot pass on: reject, allow or cancel
     #[arg(long, value_name = "ANSWER", default_value = "reject", help_heading = "Translation")]
     permission: Unasked,
-    /// Tell the agent that a probe client serves readTextFile and writeTextFile (its form cannot say so)
+    /// Tell the agent that a probe client serves readTextFile and writeTextFile (its dialect cannot say so)
     #[arg(long, help_heading = "Translation")]
     client_files: bool,
-    /// Tell clients that a 2025.1 agent can load sessions (its form cannot say so)
+    /// Tell clients that a 2025.1 agent can load sessions (its dialect cannot say so)
     #[arg(long, help_heading = "Translation")]
     load_session: bool,
     /// The token for a 2025.1 agent that asks for one
@@ -77,7 +77,7 @@ pub struct ProxyArgs {
         help_heading = "Translation"
     )]
     agent_token: Option<String>,
-    /// Pause after each frame to a probe client, which may take one read for one message
+    /// Pause this long after each frame to a probe client: some take whatever one read returns for one message
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = duration, help_heading = "Translation")]
     pace: Duration,
     /// Write transcripts: the first client's to this file, each other client's with its number in the name
@@ -89,7 +89,7 @@ pub struct ProxyArgs {
     /// Wait this long for an agent to exit before it is terminated, and again before it is killed
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     grace: Duration,
-    /// Do not report differences between the two forms
+    /// Do not report what the translation between dialects changes
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -194,7 +194,7 @@ async fn serve(
         say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", agent.describe())));
     }
     if let Some(ops) = ops {
-        say(&Saying::plain(Level::Info, &format!("health and numbers on http://{ops}")));
+        say(&Saying::plain(Level::Info, &format!("health and metrics on http://{ops}")));
     }
     let journal = settings.journal.clone();
     let nats = args.nats.start(&settings, &health, &say).await?;
@@ -264,7 +264,7 @@ fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
     let mut signals = Ends::listen().context("cannot listen for signals")?;
     tokio::spawn(async move {
         signals.next().await;
-        say(&Saying::plain(Level::Info, "told to stop: shutting down"));
+        say(&Saying::plain(Level::Info, "stopping"));
         let _ = tell.send(true);
         signals.again().await;
         say(&Saying::plain(Level::Warn, "told to stop a second time: not waiting for anything"));

@@ -36,7 +36,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     timing: bool,
     /// With --timing, this many times faster
-    #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = speed)]
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, requires = "timing", value_parser = speed)]
     speed: f64,
     /// Also show frames outside of turns, usage and commands
     #[arg(long, short)]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use acp_campaign::suite;
 
 use crate::exit;
+use crate::outputs::FormatArgs;
 
 /// Arguments of `acp suites`.
 #[derive(clap::Args)]
@@ -19,7 +20,11 @@ pub struct SuitesArgs {
 #[derive(clap::Subcommand)]
 enum Action {
     /// List the built-in suites
-    List,
+    List {
+        /// How to print.
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Print the file of a built-in test
     Show {
         /// The test's id (`acp comply --list-tests` names them; several allowed)
@@ -50,7 +55,7 @@ enum Action {
 /// Runs the command.
 pub fn run(args: &SuitesArgs) -> anyhow::Result<ExitCode> {
     let outcome = match &args.action {
-        Action::List => list(),
+        Action::List { format } => list(format.is_json()),
         Action::Show { tests, suite } => show(tests, suite.as_deref()),
         Action::Check { paths } => check(paths),
         Action::Copy { dir, force } => copy(dir, *force),
@@ -65,8 +70,16 @@ pub fn run(args: &SuitesArgs) -> anyhow::Result<ExitCode> {
     })))
 }
 
-fn list() -> Result<u8, acp_campaign::SuiteError> {
+fn list(is_json: bool) -> Result<u8, acp_campaign::SuiteError> {
     let names = suite::names();
+    if is_json {
+        let tests =
+            |name: &String| Ok(serde_json::json!({"name": name, "tests": suite::embedded(name)?.len()}));
+        let list =
+            names.iter().map(tests).collect::<Result<serde_json::Value, acp_campaign::SuiteError>>()?;
+        println!("{list:#}");
+        return Ok(exit::OK);
+    }
     let width = names.iter().map(String::len).max().unwrap_or(0);
     for name in names {
         println!("{name:<width$}  {} tests", suite::embedded(&name)?.len());

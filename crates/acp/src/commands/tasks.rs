@@ -62,7 +62,7 @@ impl TasksArgs {
 enum Verb {
     /// Put a task into an agent's queue
     Submit(Submit),
-    /// Show what happens in a task or a session, from its beginning until its end
+    /// Show what happens in a task or a session, from beginning to end
     Watch(Watch),
     /// Cancel a task: its turn if it runs, else the task itself; or the running turn of any session
     Cancel {
@@ -76,7 +76,7 @@ enum Verb {
         #[arg(long)]
         close: bool,
     },
-    /// Answer permission requests: as they come, or one that is open
+    /// Answer permission requests: those that are open and new ones, or only one
     Approve(approve::Approve),
 }
 
@@ -86,13 +86,13 @@ struct Submit {
     queue: String,
     /// What to ask; `-` reads it from standard input
     text: String,
-    /// The task's id (a random one if it is not given); the same id is never done twice
+    /// The task's id (default: a random one); a task with the same id never runs twice
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Go on with this session
+    /// Continue this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// The session's folder, where the proxy is (the proxy's own if it is not given)
+    /// The session's folder on the proxy's machine (default: the proxy's own)
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// An MCP server for the agent: NAME=COMMAND ARGS…, NAME=http://…, or a JSON file with mcpServers
@@ -104,7 +104,7 @@ struct Submit {
     /// Send the result to this subject, too
     #[arg(long, value_name = "SUBJECT")]
     reply_to: Option<String>,
-    /// Watch it until its end
+    /// Watch the task until it ends
     #[arg(long, short)]
     watch: bool,
 }
@@ -114,10 +114,10 @@ struct Watch {
     /// The task
     #[arg(required_unless_present = "session", conflicts_with = "session")]
     task: Option<String>,
-    /// All of a session, until interrupted
+    /// Watch all of a session, until interrupted
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Go on after this place in the stream, as --format json shows it
+    /// Continue after this place in the stream, as --format json shows it
     #[arg(long, value_name = "SEQUENCE", requires = "session")]
     after: Option<u64>,
     /// Also show what is usually left out

@@ -66,7 +66,7 @@ pub struct TalkArgs {
     /// Give up a turn, or a step before it, after this long, for instance 90s or 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Try this often to connect and open the session, with growing pauses
+    /// Try this many times to connect and open the session, with growing pauses
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5))]
     pub attempts: u32,
     /// Write a transcript to this file

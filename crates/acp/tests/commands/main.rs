@@ -6,6 +6,7 @@ mod docs;
 mod doctor;
 mod info;
 mod init;
+mod slips;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -42,6 +42,33 @@ fn a_faulty_agent_is_told_on_one_screen_with_its_fault() {
 }
 
 #[test]
+fn an_agent_with_many_faults_fits_on_one_screen_too() {
+    let defects = [
+        "executes-despite-rejection",
+        "agent-info-as-text",
+        "capability-as-text",
+        "accepts-unknown-method",
+        "answers-stray-answers",
+        "answers-session-new-twice",
+    ];
+    let agent = defects.iter().fold(format!("{ACP} mock"), |agent, defect| agent + " --defect " + defect);
+    let mut args = vec!["comply", "--command", &agent];
+    for test in ["permission.rejected", "init.agent-info", "init.capabilities", "rpc.unknown-*"] {
+        args.extend(["--test", test]);
+    }
+    let (code, lines) = screen(&args);
+    let text = lines.join("\n");
+    assert_eq!(code, 1, "{text}");
+    assert!(text.starts_with("acp  ") && text.contains("NOT CONFORMANT"), "{text}");
+    assert!(
+        text.contains("  FAIL  ") && text.contains(" more: --verbose and the full report show all"),
+        "{text}"
+    );
+    // One line is left for the prompt of the shell.
+    assert!(lines.len() < 24, "{} lines:\n{text}", lines.len());
+}
+
+#[test]
 fn quiet_says_the_verdict_and_nothing_else() {
     let (code, lines) = screen(&["comply", "-q", "--agent", "mock", "--test", "init.agent-info"]);
     assert_eq!(code, 0);

@@ -23,8 +23,8 @@ pub struct LintArgs {
     /// Transcripts: lines of {"t","dir","line"} or {"t","dir","frame"}; `-` is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// How to print what was found: text for people, json with everything, sarif (2.1.0) for code hosts and editors, or
-    /// junit with one case per requirement that was put to the test
+    /// How to print what was found: text for people, json with everything, sarif (2.1.0) for code hosts and editors,
+    /// or junit with one case for each requirement that the conversation exercised
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     format: Format,
     /// Write to this file instead of standard output
@@ -37,7 +37,7 @@ pub struct LintArgs {
     #[arg(long)]
     coverage: bool,
     /// Leave out warnings and notes
-    #[arg(long)]
+    #[arg(long, short)]
     quiet: bool,
     /// The recording is incomplete: do not report what is missing at its end
     #[arg(long, conflicts_with_all = ["agent_exited", "waited"])]

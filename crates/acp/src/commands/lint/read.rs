@@ -181,8 +181,22 @@ impl Reading {
                 }
             }
         }
-        if self.judge.frames() == 0 && self.judged.problems.is_empty() {
+        if self.judge.frames() == 0 {
+            self.is_no_recording();
+        }
+    }
+
+    /// Not a line of the file could be judged: it was probably something else that was meant, so one reason is enough.
+    fn is_no_recording(&mut self) {
+        let problems = &mut self.judged.problems;
+        if problems.is_empty() {
             self.problem(0, "there is no frame in it".into(), true);
+        } else if problems.len() > 1 {
+            problems.truncate(1);
+            self.judged.more_problems = 0;
+            let words =
+                "not a recorded conversation; --record of acp prompt, chat, call, mock and proxy writes one";
+            self.problem(0, words.into(), true);
         }
     }
 
@@ -307,6 +321,7 @@ fn explain(text: &str, flaw: &TranscriptFlaw) -> String {
             "not understood: the line has no frame, and whoever recorded it knows what it means; left out"
                 .into()
         }
+        TranscriptFlaw::Missing("dir") => format!("{flaw}; a transcript is what --record writes"),
         flaw => flaw.to_string(),
     }
 }

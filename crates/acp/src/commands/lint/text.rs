@@ -26,7 +26,9 @@ pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, covera
         if coverage {
             covered(out, file)?;
         }
-        summary(out, file)?;
+        if file.frames > 0 || !file.unreadable() {
+            summary(out, file)?;
+        }
     }
     Ok(())
 }

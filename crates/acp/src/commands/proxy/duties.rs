@@ -53,6 +53,7 @@ impl DutyArgs {
             if let Some(why) = acp_proxy::impossible(&fault) {
                 anyhow::bail!("--fault {spec:?}: {why}");
             }
+            crate::faults::warn("acp proxy", spec, &fault);
             faults.push(fault);
         }
         Ok(Duties {

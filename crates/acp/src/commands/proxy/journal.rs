@@ -19,24 +19,24 @@ pub struct JournalArgs {
     /// ~/.local/state/acp/journal); acp replay shows them again
     #[arg(long, value_name = "DIR", help_heading = "Journal")]
     journal: Option<PathBuf>,
-    /// Keep nothing
+    /// Keep no journal
     #[arg(long, conflicts_with = "journal", help_heading = "Journal")]
     no_journal: bool,
-    /// When what was written is forced to the disk: always (before it is passed on), system, or every so often, for
-    /// instance 1s. A killed proxy loses nothing in any case
+    /// When to force the journal to disk: always (before a line is passed on), system (when the system does it), or
+    /// at an interval such as 1s. A killed proxy loses nothing in any case
     #[arg(long, value_name = "WHEN", default_value = "1s", value_parser = sync, help_heading = "Journal")]
     journal_sync: Sync,
-    /// What happens when the journal cannot be written: stop (nothing is passed on that is not kept) or continue (what
-    /// is missing is counted and told)
+    /// What to do if the journal cannot be written: stop (pass on nothing that is not recorded) or continue (count
+    /// and report what is missing)
     #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = on_failure, help_heading = "Journal")]
     journal_full: OnFailure,
-    /// Begin a new segment after so many bytes
+    /// Start a new segment after this many bytes
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Journal")]
     journal_segment: usize,
-    /// Begin a new segment after so long
+    /// Start a new segment after this long
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration, help_heading = "Journal")]
     journal_age: Duration,
-    /// Remove finished segments so long after their last record
+    /// Remove finished segments this long after their last record
     #[arg(long, value_name = "TIME", default_value = "168h", value_parser = duration, help_heading = "Journal")]
     journal_keep: Duration,
 }

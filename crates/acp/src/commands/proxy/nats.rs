@@ -49,13 +49,13 @@ pub struct AccessArgs {
     /// Certificates to trust, besides the system's
     #[arg(long, value_name = "FILE", env = "ACP_NATS_CA", global = true, help_heading = "NATS access")]
     nats_ca: Option<PathBuf>,
-    /// Our own certificate
+    /// The client certificate to show
     #[arg(long, value_name = "FILE", env = "ACP_NATS_CERT", global = true, help_heading = "NATS access")]
     nats_cert: Option<PathBuf>,
-    /// The key of our own certificate
+    /// The key of the client certificate
     #[arg(long, value_name = "FILE", env = "ACP_NATS_KEY", global = true, help_heading = "NATS access")]
     nats_key: Option<PathBuf>,
-    /// Refuse to speak without TLS; tls:// in the address says the same
+    /// Require TLS, as tls:// in the address does
     #[arg(long, global = true, help_heading = "NATS access")]
     nats_tls: bool,
     /// The names of the subjects of tasks: acp (acp.v1.agent.NAME.task) or tasks (agent.tasks.NAME)
@@ -102,56 +102,57 @@ pub struct NatsArgs {
     /// Who we are there.
     #[command(flatten)]
     access: AccessArgs,
-    /// The name under which tasks for this agent are queued (that of --agent if it is not given)
+    /// The name of the task queue (the name in --agent, unless this is given)
     #[arg(long, value_name = "NAME", requires = "nats", help_heading = "NATS")]
     queue: Option<String>,
-    /// How many tasks are done at once; 0 takes none
+    /// Run at most this many tasks at once; 0 takes none
     #[arg(long, value_name = "COUNT", default_value_t = 4, help_heading = "NATS")]
     tasks: usize,
-    /// Accept the mcpServers of tasks: whoever submits tasks then decides what the agent starts on this machine
+    /// Accept the mcpServers of tasks. Everyone who may submit tasks can then start programs on this machine
     #[arg(long, help_heading = "NATS")]
     task_mcp: bool,
-    /// Send results also to subjects at and below this one when a task asks for it in replyTo; inboxes and
+    /// Also send results to this subject and those below it if a task asks for that in replyTo; inboxes and
     /// acp.reply.TASK are always allowed
     #[arg(long, value_name = "SUBJECT", help_heading = "NATS")]
     reply_to: Vec<String>,
-    /// Publish each chunk of text by itself instead of joining what comes within 150 ms
+    /// Publish each chunk of text by itself instead of joining those that arrive within 150 ms
     #[arg(long, help_heading = "NATS")]
     no_aggregate: bool,
-    /// Publish every frame as it is, too, on acp.v1.live.SESSION, where it is not stored
+    /// Also publish every frame unchanged on acp.v1.live.SESSION, which is not stored
     #[arg(long, help_heading = "NATS")]
     live: bool,
-    /// Where events wait that NATS does not have yet; each proxy needs its own
+    /// Keep events in this folder until NATS has them; each proxy needs its own
     #[arg(long, value_name = "DIR", env = "ACP_SPOOL", help_heading = "NATS")]
     spool: Option<PathBuf>,
-    /// How many MiB of a session may wait there while NATS is gone before its agent is held back
+    /// While NATS is gone, keep at most this many MiB of a session there, then hold its agent back
     #[arg(long, value_name = "MIB", default_value_t = 256, help_heading = "NATS")]
     spool_limit: u64,
-    /// How many events of a session may be on their way at once
+    /// Send at most this many events of a session ahead of NATS's acknowledgements
     #[arg(long, value_name = "COUNT", default_value_t = 1024, help_heading = "NATS")]
     nats_window: usize,
     /// Copies of each stream that is created, in a cluster
     #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "NATS")]
     nats_replicas: usize,
-    /// How long a task may be silent, because its proxy is lost, before it is delivered again
+    /// Deliver a task again if its proxy was silent for this long
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "NATS")]
     ack_wait: Duration,
-    /// How long a proxy that has begun a task may be out of reach before its task is answered as interrupted
+    /// If the proxy that runs a task cannot be reached for this long, report the task as interrupted
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = duration, help_heading = "NATS")]
     lost_after: Duration,
-    /// How long an answer to a permission request is waited for; then it is no
+    /// Wait this long for the answer to a permission request, then reject it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "NATS")]
     ask_for: Duration,
-    /// Keep a permission request open that long although nobody listens (acp tasks approve can answer it later)
+    /// Keep a permission request open for that time even if nobody is listening, so that acp tasks approve can answer
+    /// it later
     #[arg(long, help_heading = "NATS")]
     ask_hold: bool,
-    /// How long the session of a task stays open with nothing to do
+    /// Close a task's session after it was idle for this long
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, help_heading = "NATS")]
     session_idle: Duration,
-    /// How many sessions of tasks stay open with nothing to do, each with an agent of its own
+    /// Keep at most this many idle sessions open; each has its own agent
     #[arg(long, value_name = "COUNT", default_value_t = 16, help_heading = "NATS")]
     idle_sessions: usize,
-    /// How long running tasks may go on after SIGTERM before they are cancelled
+    /// After SIGTERM, let running tasks go on for this long before they are cancelled
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "NATS")]
     task_grace: Duration,
 }

@@ -73,7 +73,7 @@ impl OperationArgs {
         LinkSettings { line_limit: self.max_line, ..LinkSettings::default() }
     }
 
-    /// Whether health and numbers are served.
+    /// Whether health and metrics are served.
     pub fn has_ops(&self) -> bool {
         self.ops.is_some()
     }
@@ -105,7 +105,7 @@ impl OperationArgs {
         }
     }
 
-    /// Serves health and numbers, if that is wanted. Says where.
+    /// Serves health and metrics, if that is wanted. Says where.
     pub fn serve(&self, health: &Health, metrics: &Metrics) -> anyhow::Result<Option<SocketAddr>> {
         let Some(address) = self.ops else { return Ok(None) };
         let bound = ops::serve(address, health.clone(), metrics.clone());

@@ -19,22 +19,22 @@ const GATHER: Duration = Duration::from_millis(700);
 
 #[derive(clap::Args)]
 pub(super) struct Approve {
-    /// An open request: its id or the beginning of it, or the id of its task. Without it, the open requests are answered,
-    /// and then those that come
+    /// An open request: its id or the beginning of it, or the id of its task. Without it, all open requests are
+    /// answered, then new ones as they arrive
     id: Option<String>,
-    /// List the requests that are open, and end
+    /// List the open requests and stop
     #[arg(long, conflicts_with_all = ["id", "option", "allow", "reject"])]
     list: bool,
     /// Answer with this option of the agent
     #[arg(long, value_name = "OPTION", requires = "id", conflicts_with_all = ["allow", "reject"])]
     option: Option<String>,
-    /// Allow: the one request, or everything that comes
+    /// Allow the one request, or every request
     #[arg(long, conflicts_with = "reject")]
     allow: bool,
-    /// Reject: the one request, or everything that comes
+    /// Reject the one request, or every request
     #[arg(long)]
     reject: bool,
-    /// End after so many requests
+    /// Stop after this many requests
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["id", "list"])]
     count: Option<usize>,
 }
