@@ -35,7 +35,7 @@ impl NatsArgs {
     /// Starts nothing.
     pub async fn start(
         &self,
-        _proxy: &acp_proxy::Settings,
+        _proxy: &acp_proxy::ProxySettings,
         _health: &Health,
         _say: &Say,
     ) -> anyhow::Result<NotStarted> {
