@@ -28,7 +28,7 @@ use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, te
 /// The hidden command that makes a program the leash.
 pub const ARGUMENT: &str = "__leash";
 
-/// The variable that has a command's [`ProcessMark`], behind those of whoever we run under.
+/// The variable that has a command's [`ProcessMark`], after the marks of the programs that we run under.
 pub const VARIABLE: &str = "ACP_LEASH";
 
 /// What the guard calls itself.

@@ -150,7 +150,7 @@ fn make_private(file: &File) -> io::Result<()> {
         return Ok(());
     }
     match file.set_permissions(Permissions::from_mode(0o600)) {
-        // It is not ours: whoever gave it to us decides who may read it.
+        // The file is not ours: its owner decides who may read it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         done => done,
     }

@@ -57,7 +57,7 @@ impl Effort {
     }
 }
 
-/// A word that is no effort.
+/// A word that names no known effort.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is none of low, medium, high")]
 pub struct UnknownEffort(String);

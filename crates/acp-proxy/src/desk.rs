@@ -272,7 +272,8 @@ impl Desk {
         }
         let rules = self.office.duties.rules.is_some();
         if rules && disguise::hides_permission(frame) {
-            let reason = "the agent asks for permission in a form that is no plain request, so the policy cannot decide it";
+            let reason =
+                "the agent asks for permission in a form that the policy cannot read, so it cannot decide";
             return Handling::Stop(reason.to_owned());
         }
         match frame.view() {

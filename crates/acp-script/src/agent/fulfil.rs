@@ -302,7 +302,7 @@ impl Planner<'_> {
         self.say("I sent a notice.");
     }
 
-    /// Shows content that is no text.
+    /// Shows content other than text.
     fn show_content(&mut self, intent: &Intent) {
         match intent {
             Intent::Image => {
