@@ -13,6 +13,8 @@ pub mod cell;
 pub mod drive;
 mod evidence;
 mod forms;
+pub mod install;
+pub mod isolate;
 mod leftovers;
 mod mind;
 pub mod network;

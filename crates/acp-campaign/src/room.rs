@@ -13,6 +13,26 @@ use serde_json::Value;
 use crate::cell::Cell;
 use crate::real::Real;
 
+/// Why an installed agent cannot be started with a home and a model of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    /// Its home cannot be made.
+    #[error("cannot make a home: {0}")]
+    Home(std::io::Error),
+    /// The scripted model cannot listen.
+    #[error("the scripted model cannot listen on loopback: {0}")]
+    Model(std::io::Error),
+    /// Its home cannot be prepared as the profile wants.
+    #[error("{0}")]
+    Prepare(String),
+    /// It does not start.
+    #[error(transparent)]
+    Start(#[from] child::SpawnError),
+    /// A request of its profile cannot be filled in.
+    #[error(transparent)]
+    Setup(#[from] acp_profile::ResolveError),
+}
+
 /// What an agent lives in. It is taken down when dropped.
 pub struct Room {
     profile: Profile,
@@ -32,33 +52,28 @@ impl Room {
         real: &'a Real,
         workspace: &'a Path,
         supervisor: Option<PathBuf>,
-    ) -> BoxFuture<'a, Result<(Room, Link, Child), String>> {
+    ) -> BoxFuture<'a, Result<(Room, Link, Child), RoomError>> {
         Box::pin(async move {
-            let mut cell = Cell::make(&real.profile.name, None)
-                .map_err(|error| format!("cannot make a home: {error}"))?;
+            let mut cell = Cell::make(&real.profile.name, None).map_err(RoomError::Home)?;
             cell.sandbox = workspace.to_path_buf();
             let model = if real.has_model() {
                 let settings =
                     EndpointSettings { hints: Hints::from(&real.profile), ..EndpointSettings::default() };
                 let started = ModelEndpoint::start(settings).await;
-                Some(
-                    started
-                        .map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?,
-                )
+                Some(started.map_err(RoomError::Model)?)
             } else {
                 None
             };
             let url = model.as_ref().map(ModelEndpoint::url);
-            let ready = real.ready(&cell, url.as_deref()).await?;
+            let ready = real.ready(&cell, url.as_deref()).await.map_err(RoomError::Prepare)?;
             let options = child::SpawnOptions { supervisor, ..ready.options };
-            let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
+            let (link, child) = child::spawn(&options)?;
             Ok((Room { profile: real.profile.clone(), cell, _model: model }, link, child))
         })
     }
 
     /// The requests that the agent needs after this session was opened.
-    pub fn setup(&self, session: &str) -> Result<Vec<Value>, String> {
-        let vars = Vars::new().with("sessionId", session);
-        self.profile.setup_requests(&vars).map_err(|error| error.to_string())
+    pub fn setup(&self, session: &str) -> Result<Vec<Value>, RoomError> {
+        Ok(self.profile.setup_requests(&Vars::new().with("sessionId", session))?)
     }
 }

@@ -64,6 +64,7 @@ mod record;
 mod refusal;
 mod repository;
 pub mod retry;
+pub mod target;
 mod terminal;
 mod tool_call;
 

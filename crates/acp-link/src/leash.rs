@@ -90,6 +90,11 @@ impl ProcessGuard {
         ProcessGuard(Arc::new(Mutex::new(state)))
     }
 
+    /// By this program itself: the commands that it runs for agents do not outlive it.
+    pub fn by_this_program() -> Option<ProcessGuard> {
+        std::env::current_exe().ok().map(ProcessGuard::new)
+    }
+
     /// Announces a command. Where that fails, it runs without.
     #[must_use]
     pub fn mark(&self) -> ProcessMark {

@@ -27,6 +27,7 @@ mod listen;
 mod outbox;
 mod receiver;
 mod sender;
+pub mod signals;
 pub mod stdio;
 pub mod stream;
 pub mod supervisor;
@@ -43,7 +44,7 @@ pub use door::{AccessControl, VisitorInfo, same_secret};
 pub use listen::{ListenAddress, ListenError, Listener};
 pub use receiver::{Arrival, Burst, LinkEnd, Receiver};
 pub use sender::{GLANCE, LinkClosed, Sender, TrySendError};
-pub use tap::Tap;
+pub use tap::{Tap, TapError};
 
 use outbox::{Bound, Framing, Outbox};
 use receiver::{MemorySource, Source};

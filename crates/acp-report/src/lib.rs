@@ -1,7 +1,8 @@
 //! Reports: results in, text out.
 //!
-//! Every format is made from the one results model of `acp-comply` ([`Results`]); none runs anything, reads a
-//! clock or knows a protocol method. Secrets and home folders are taken out first unless the caller says not to.
+//! Compliance reports are made from the one results model of `acp-comply` ([`Results`]); none runs anything, reads a
+//! clock or knows a protocol method. Secrets and home folders are taken out first unless the caller says not to. [`lint`]
+//! reads recorded conversations and shows what the judge found in them.
 //!
 //! Read first: [`ReportFormat`], [`render`], [`diff::Diff`].
 #![deny(clippy::disallowed_methods)]
@@ -13,6 +14,7 @@ mod calibration;
 pub mod diff;
 mod html;
 mod junit;
+pub mod lint;
 mod markdown;
 pub mod matrix;
 mod redact;

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use acp_campaign::{Real, Target, Way};
 use acp_dialect::Dialect;
+use acp_host::target::AgentTarget;
 use acp_link::{Address, AddressError};
 use acp_profile::{Catalogue, Profile};
 use anyhow::{Context, bail};
 
-use crate::install::{Installed, cache_folder};
 use crate::settings::FileSettings;
 use crate::target::{self, ConnectToken, TargetArgs};
+use acp_campaign::install::{Installed, cache_folder};
 
 /// What `acp comply` examines when nothing is named.
 pub const DEFAULT: &[&str] = &[
@@ -113,7 +114,7 @@ pub fn name(targets: &mut [Target], names: &[String]) -> anyhow::Result<()> {
 fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     Ok(match named.resolve()? {
-        target::AgentTarget::Process { name, program, args, env, cwd } => Target {
+        AgentTarget::Process { name, program, args, env, cwd } => Target {
             name,
             way: Way::Start {
                 program: from_here(text(&program))?,
@@ -124,7 +125,7 @@ fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
             version: None,
             dialect,
         },
-        target::AgentTarget::Listening(address, token) => {
+        AgentTarget::Listening(address, token) => {
             let name = address.as_str().trim_start_matches("tcp://").to_owned();
             Target { dialect, ..Target::connect(name, address) }.showing(token)
         }

@@ -19,15 +19,14 @@ pub mod exit;
 mod faults;
 mod features;
 pub mod help;
-pub mod install;
-pub mod isolate;
 pub mod out;
 pub mod outputs;
+pub mod patterns;
 pub mod progress;
 pub mod settings;
-pub mod signals;
 pub mod talk;
 pub mod target;
+pub mod trouble;
 
 /// Test, run and connect agents of the Agent Client Protocol (ACP)
 #[derive(Parser)]

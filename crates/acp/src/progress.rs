@@ -12,7 +12,7 @@ use acp_comply::{TestOutcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
-use crate::talk::keys::Interrupts;
+use acp_chat::keys::Interrupts;
 
 /// Whether to use colours on this stream.
 pub fn colour(stream: &impl IsTerminal) -> bool {

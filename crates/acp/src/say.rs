@@ -1,26 +1,11 @@
-//! The only way to the terminal for lines of this program. `eprintln!` and `println!` mean these here, because what they
-//! print may hold what an agent, a peer or a file said: nothing in it steers the terminal, and nothing of it begins a line
-//! of its own. Our own colours go through `anstream`.
-
-use acp_text::CommandGuard;
+//! `eprintln!` and `println!` mean these here: what they print may hold what an agent, a peer or a file said.
 
 /// `std::eprintln!`, cleaned.
 macro_rules! eprintln {
-    ($($words:tt)*) => { $crate::say::error_line(&::std::format!($($words)*)) };
+    ($($words:tt)*) => { ::acp_chat::say::error_line(&::std::format!($($words)*)) };
 }
 
 /// `std::println!`, cleaned.
 macro_rules! println {
-    ($($words:tt)*) => { $crate::say::output_line(&::std::format!($($words)*)) };
-}
-
-/// Writes a line to standard error. What follows a newline in it is indented: whoever reads along sees where it belongs.
-pub(crate) fn error_line(words: &str) {
-    let words = CommandGuard::default().pass(&acp_text::block(words));
-    ::std::eprintln!("{}", words.trim_end().replace('\n', "\n  "));
-}
-
-/// Writes a line to standard output.
-pub(crate) fn output_line(words: &str) {
-    ::std::println!("{}", acp_text::block(words));
+    ($($words:tt)*) => { ::acp_chat::say::output_line(&::std::format!($($words)*)) };
 }

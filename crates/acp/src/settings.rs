@@ -17,7 +17,8 @@ use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::target::{self, AgentTarget};
+use crate::target;
+use acp_host::target::AgentTarget;
 
 /// The file's name.
 pub const FILE: &str = "acp.toml";
@@ -229,7 +230,7 @@ impl FileSettings {
             Some(name) => self.policy(name)?,
         };
         let joined = |own: &[String], flags: &[String], flag: &str| {
-            crate::talk::patterns::parse([own, flags].concat()).with_context(|| format!("--{flag}"))
+            crate::patterns::parse([own, flags].concat()).with_context(|| format!("--{flag}"))
         };
         Ok(Some(PolicyRules {
             policy: own.base.unwrap_or_default(),
@@ -389,7 +390,7 @@ fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
-    crate::talk::args::duration(&text).map(Some).map_err(D::Error::custom)
+    crate::talk::duration(&text).map(Some).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

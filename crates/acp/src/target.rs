@@ -4,13 +4,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use acp_dialect::{Dialect, Note, Side, TranslationOptions};
-use acp_host::Workspace;
-use acp_link::child::{self, Child, SpawnOptions};
-use acp_link::leash::ProcessGuard;
-use acp_link::{Address, Link, LinkSettings, Tap};
-use acp_profile::{Catalogue, Profile};
-use acp_rpc::Direction;
+use acp_dialect::Dialect;
+use acp_host::target::AgentTarget;
+use acp_profile::Catalogue;
 use anyhow::{Context, bail};
 
 use crate::features;
@@ -81,35 +77,6 @@ const BUILT_IN: &[(&str, &[&str])] = &[
     ("reference", &["agent", "--allow-edit", "--enable-delegate", "--enable-mcp", "--dialect", "v1"]),
 ];
 
-/// An agent that can be reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentTarget {
-    /// A process to start.
-    Process {
-        /// How to call it in messages.
-        name: String,
-        /// The program.
-        program: OsString,
-        /// Its arguments.
-        args: Vec<OsString>,
-        /// Variables set for it.
-        env: Vec<(OsString, OsString)>,
-        /// The folder it is started in; without it, the session's.
-        cwd: Option<PathBuf>,
-    },
-    /// An agent that listens, and the token that it is shown.
-    Listening(Address, Option<String>),
-}
-
-/// An open connection.
-#[derive(Debug)]
-pub struct AgentConnection {
-    /// The lines.
-    pub link: Link,
-    /// The process, if we started one.
-    pub child: Option<Child>,
-}
-
 impl TargetArgs {
     /// Finds out which agent is meant. Errors are the person's to mend: exit code 2.
     pub fn resolve(&self) -> anyhow::Result<AgentTarget> {
@@ -122,10 +89,10 @@ impl TargetArgs {
 
     fn named(&self) -> anyhow::Result<AgentTarget> {
         if let Some(line) = &self.command {
-            return command_line(line);
+            return Ok(AgentTarget::of_command_line(line)?);
         }
         if let Some(address) = &self.connect {
-            return address_of(address);
+            return Ok(AgentTarget::at(address)?);
         }
         match (&self.agent, &self.settings) {
             (Some(name), None) if is_built_in(name) => {
@@ -187,111 +154,6 @@ fn which_agent(settings: &FileSettings) -> String {
     format!("which agent? use --agent with one of {}", names.join(", "))
 }
 
-/// By this program itself: the commands that we run for agents do not outlive us.
-pub fn leash() -> Option<ProcessGuard> {
-    std::env::current_exe().ok().map(ProcessGuard::new)
-}
-
-impl AgentTarget {
-    /// Whether a token is shown to it; nothing for one that is started.
-    pub fn shows_token(&self) -> Option<bool> {
-        match self {
-            AgentTarget::Process { .. } => None,
-            AgentTarget::Listening(_, token) => Some(token.is_some()),
-        }
-    }
-
-    /// What is missing on this machine to start the agent, as far as that is known without starting it.
-    pub fn missing(&self) -> Option<String> {
-        let AgentTarget::Process { name, program, .. } = self else { return None };
-        let path = Path::new(program);
-        let found = if path.components().count() > 1 {
-            path.is_file()
-        } else {
-            let places = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&places).any(|place| place.join(path).is_file())
-        };
-        let program = path.display();
-        (!found).then(|| {
-            format!(
-                "cannot start agent \"{name}\": there is no program {program}; is it installed and on PATH?"
-            )
-        })
-    }
-
-    /// The agent in words.
-    pub fn describe(&self) -> String {
-        match self {
-            AgentTarget::Process { name, .. } => name.clone(),
-            AgentTarget::Listening(address, _) => address.to_string(),
-        }
-    }
-
-    /// Starts or connects to it. A process is started in `cwd` under a supervisor, so that nothing of it outlives us.
-    pub async fn open(&self, cwd: &Path, tap: Option<&Tap>) -> anyhow::Result<AgentConnection> {
-        self.open_on(cwd, tap, &LinkSettings::default()).await
-    }
-
-    /// The same, with other limits than the usual ones.
-    pub async fn open_on(
-        &self,
-        cwd: &Path,
-        tap: Option<&Tap>,
-        wire: &LinkSettings,
-    ) -> anyhow::Result<AgentConnection> {
-        let (link, child) = match self {
-            AgentTarget::Process { program, args, env, cwd: own, .. } => {
-                let options = SpawnOptions {
-                    args: args.clone(),
-                    env: env.clone(),
-                    cwd: Some(own.as_deref().unwrap_or(cwd).to_owned()),
-                    supervisor: std::env::current_exe().ok(),
-                    wire: wire.clone(),
-                    ..SpawnOptions::new(program)
-                };
-                let (link, child) = child::spawn(&options)?;
-                (link, Some(child))
-            }
-            AgentTarget::Listening(address, token) => (address.connect(wire, token.as_deref()).await?, None),
-        };
-        let link = match tap {
-            Some(tap) => link.tapped(tap, Direction::AgentToClient),
-            None => link,
-        };
-        Ok(AgentConnection { link, child })
-    }
-}
-
-impl AgentConnection {
-    /// The connection as one to an agent that speaks v1, whatever it speaks. `note` is told of each step of the
-    /// translation that is more than renaming.
-    #[must_use]
-    pub fn translated(
-        mut self,
-        dialect: Option<Dialect>,
-        workspace: &Workspace,
-        note: impl FnMut(Side, &Note) + Send + 'static,
-    ) -> AgentConnection {
-        if let Some(dialect) = dialect {
-            let servers = workspace.mcp_servers.iter().filter_map(|server| serde_json::to_value(server).ok());
-            let options = TranslationOptions {
-                work_dir: workspace.cwd.to_string_lossy().into_owned(),
-                mcp_servers: if dialect.traits().folder_at_initialize {
-                    servers.collect()
-                } else {
-                    Vec::new()
-                },
-                load_session: true,
-                session_prefix: format!("session_{:x}", std::process::id()),
-                ..TranslationOptions::default()
-            };
-            let observers = acp_relay::Observers::of_notes(note);
-            self.link = acp_relay::translated(self.link, dialect, options, observers);
-        }
-        self
-    }
-}
-
 /// Whether this program plays the agent of that name.
 pub(crate) fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|(built_in, _)| *built_in == name)
@@ -313,40 +175,10 @@ pub(crate) fn built_in_args(name: &str, dialect: Dialect, state: &str) -> Option
     Some(args)
 }
 
-fn command_line(line: &str) -> anyhow::Result<AgentTarget> {
-    let words =
-        shlex::split(line).with_context(|| format!("--command {line:?} has a quote that does not end"))?;
-    let Some((program, args)) = words.split_first() else { bail!("--command is empty") };
-    let here = std::env::current_dir().context("cannot find the working folder")?;
-    Ok(AgentTarget::Process {
-        name: program.clone(),
-        // A bare name is looked for in PATH.
-        program: if program.contains('/') { from(&here, program) } else { program.into() },
-        args: args.iter().map(|arg| from(&here, arg)).collect(),
-        env: Vec::new(),
-        cwd: None,
-    })
-}
-
-/// A word of a command line. Agents start in folders of their own, so one that names a file from the working folder becomes
-/// an absolute path. A word without a slash or a dot may be a subcommand as well and stays what it is.
-fn from(here: &Path, word: &str) -> OsString {
-    let is_path = word.contains(['/', '.']) && Path::new(word).is_relative();
-    let file = here.join(word);
-    if is_path && file.is_file() { file.into_os_string() } else { word.into() }
-}
-
-pub(crate) fn address_of(address: &str) -> anyhow::Result<AgentTarget> {
-    match address.parse() {
-        Ok(address) => Ok(AgentTarget::Listening(address, None)),
-        Err(error) => bail!("--connect {error}"),
-    }
-}
-
 fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<AgentTarget> {
     if let Some(path) = settings {
         let catalogue = read_settings(path)?;
-        return process_of(catalogue.find(name)?);
+        return Ok(AgentTarget::of_profile(catalogue.find(name)?)?);
     }
     if let Some((_, args)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
         let own = std::env::current_exe().context("cannot find the program's own file")?;
@@ -378,13 +210,13 @@ fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<AgentTarget> {
             names.join(", ")
         );
     };
-    process_of(profile)
+    Ok(AgentTarget::of_profile(profile)?)
 }
 
 fn only_one(settings: &Path) -> anyhow::Result<AgentTarget> {
     let catalogue = read_settings(settings)?;
     match catalogue.profiles() {
-        [profile] => process_of(profile),
+        [profile] => Ok(AgentTarget::of_profile(profile)?),
         [] => bail!("{} has no agent that can be started", settings.display()),
         several => {
             let names: Vec<&str> = several.iter().map(|profile| profile.name.as_str()).collect();
@@ -396,35 +228,6 @@ fn only_one(settings: &Path) -> anyhow::Result<AgentTarget> {
 fn read_settings(path: &Path) -> anyhow::Result<Catalogue> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(acp_profile::parse_settings(&path.display().to_string(), &text)?.into_iter().collect())
-}
-
-/// The person's own installation of a known agent: its program from `PATH` and its arguments. What a profile sets up
-/// for offline tests (a private home, a scripted model) is left out.
-fn process_of(profile: &Profile) -> anyhow::Result<AgentTarget> {
-    let foreign = profile.source != acp_profile::ProfileSource::Profile;
-    let plain = |text: &str| -> anyhow::Result<OsString> {
-        let text = text.strip_prefix("${bin}/").unwrap_or(text);
-        if text.replace("$${", "").contains("${") {
-            bail!(
-                "agent {:?} cannot be started by its name alone ({text:?}); install it and use --command",
-                profile.name
-            );
-        }
-        Ok(text.replace("$${", "${").into())
-    };
-    let env = if foreign {
-        let pairs = profile.env.iter().map(|(name, value)| anyhow::Ok((OsString::from(name), plain(value)?)));
-        pairs.collect::<anyhow::Result<Vec<_>>>()?
-    } else {
-        Vec::new()
-    };
-    Ok(AgentTarget::Process {
-        name: profile.name.clone(),
-        program: plain(&profile.command)?,
-        args: profile.args.iter().map(|arg| plain(arg)).collect::<anyhow::Result<_>>()?,
-        env,
-        cwd: None,
-    })
 }
 
 #[cfg(test)]
@@ -444,20 +247,6 @@ mod tests {
         assert_eq!((program, args), ("my-agent".into(), vec!["--flag".into(), "two words".into()]));
         assert!(resolve(|a| a.command = Some("a 'b".to_owned())).is_err());
         assert!(resolve(|a| a.command = Some(" ".to_owned())).is_err());
-    }
-
-    #[test]
-    fn words_that_name_files_become_absolute() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for name in ["agent.py", "serve"] {
-            std::fs::write(folder.path().join(name), "").expect("a file");
-        }
-        let word = |word: &str| from(folder.path(), word);
-        assert_eq!(word("agent.py"), folder.path().join("agent.py"));
-        assert_eq!(word("./serve"), folder.path().join("./serve"));
-        for same in ["serve", "other.py", "--config=agent.py", "/bin/sh", "."] {
-            assert_eq!(word(same), same);
-        }
     }
 
     #[test]

@@ -17,9 +17,10 @@ use anyhow::Context;
 
 use super::listen::Listen;
 use crate::exit;
-use crate::signals::Ends;
-use crate::talk::args::secret;
-use crate::talk::patterns;
+use crate::patterns;
+use crate::talk::secret;
+use acp_link::leash::ProcessGuard;
+use acp_link::signals::EndSignals;
 
 /// Arguments of `acp agent`.
 #[derive(clap::Args)]
@@ -217,7 +218,7 @@ async fn until_told(
     server: &AgentServer,
     serving: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<u8> {
-    let mut signals = Ends::listen().context("cannot listen for signals")?;
+    let mut signals = EndSignals::listen().context("cannot listen for signals")?;
     let mut serving = std::pin::pin!(serving);
     let told = tokio::select! {
         ended = &mut serving => return ended.map(|()| exit::OK),
@@ -263,7 +264,7 @@ fn settings(args: &AgentArgs) -> anyhow::Result<AgentServerSettings> {
         allow: patterns::parse(&args.allow).context("cannot use --allow")?,
         deny: patterns::parse(&args.deny).context("cannot use --deny")?,
         token: args.listen_token.clone(),
-        leash: crate::target::leash(),
+        leash: ProcessGuard::by_this_program(),
     })
 }
 
@@ -285,7 +286,7 @@ fn limits(args: &AgentArgs) -> anyhow::Result<Vec<Limit>> {
 }
 
 fn servers(args: &AgentArgs) -> anyhow::Result<Vec<serde_json::Value>> {
-    let servers = crate::talk::mcp::servers(&args.mcp)?;
+    let servers = acp_chat::mcp::servers(&args.mcp)?;
     let sse = servers.iter().any(|server| matches!(server, McpServer::Sse(_)));
     anyhow::ensure!(!sse, "--mcp: this agent has no SSE transport; name a command or an http:// address");
     servers.iter().map(|server| Ok(serde_json::to_value(server)?)).collect()

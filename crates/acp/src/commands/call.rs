@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use acp_chat::{Raw, RawOptions};
 use acp_host::ClientError;
 use acp_rpc::{Direction, Frame, Id};
 use anyhow::{Context, anyhow};
@@ -14,10 +15,9 @@ use serde_json::value::RawValue;
 use crate::exit;
 use crate::outputs::OutputFormat;
 use crate::settings::FileSettings;
-use crate::talk::args::duration;
-use crate::talk::raw::{Raw, RawOptions};
-use crate::talk::session::Trouble;
+use crate::talk::duration;
 use crate::target::TargetArgs;
+use crate::trouble::Trouble;
 
 /// Stands for the id of the session that was opened, in PARAMS and in --raw.
 const SESSION: &str = "${session}";
@@ -90,7 +90,7 @@ pub struct CallArgs {
 /// Makes the call and prints what comes back.
 pub fn run(args: &CallArgs) -> anyhow::Result<ExitCode> {
     if args.target.isolate {
-        crate::isolate::enter()?;
+        acp_campaign::isolate::enter()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let called = runtime.block_on(call(args));
@@ -106,9 +106,15 @@ async fn call(args: &CallArgs) -> Result<u8, Trouble> {
     let rules =
         FileSettings::load().and_then(|own| own.rules(args.policy.as_deref(), &args.allow, &args.deny));
     let rules = rules.map_err(Trouble::usage)?.unwrap_or_default();
-    let options =
-        RawOptions { cwd: args.cwd.clone(), rules, timeout: args.timeout, record: args.record.clone() };
-    let mut raw = Raw::open(&args.target, options).await?;
+    let options = RawOptions {
+        dialect: args.target.dialect().map_err(Trouble::usage)?,
+        cwd: args.cwd.clone(),
+        rules,
+        timeout: args.timeout,
+        record: args.record.clone(),
+    };
+    let target = args.target.resolve().map_err(Trouble::usage)?;
+    let mut raw = Raw::open(&target, options).await?;
     let called = talk(args, text, &mut raw).await;
     raw.close().await;
     called
@@ -152,10 +158,10 @@ async fn talk(args: &CallArgs, text: String, raw: &mut Raw) -> Result<u8, Troubl
     };
     let client = raw.client.clone();
     if !args.no_initialize {
-        raw.during(client.initialize(), &mut early).await.map_err(Trouble::client)?;
+        raw.during(client.initialize(), &mut early).await?;
     }
     if let Some(method) = &args.auth {
-        raw.during(client.authenticate(method), &mut early).await.map_err(Trouble::client)?;
+        raw.during(client.authenticate(method), &mut early).await?;
     }
     let mut filled = text.replace(CWD, &inside_string(&raw.workspace.cwd.to_string_lossy()));
     if args.session.is_some() || filled.contains(SESSION) {
@@ -163,10 +169,10 @@ async fn talk(args: &CallArgs, text: String, raw: &mut Raw) -> Result<u8, Troubl
         let id = match args.session.as_deref() {
             None | Some("") => {
                 let opened = raw.during(client.new_session(&workspace), &mut early).await;
-                opened.map_err(Trouble::client)?.session_id.0.to_string()
+                opened?.session_id.0.to_string()
             }
             Some(id) => {
-                raw.during(client.load_session(id, &workspace), &mut early).await.map_err(Trouble::client)?;
+                raw.during(client.load_session(id, &workspace), &mut early).await?;
                 id.to_owned()
             }
         };
@@ -239,7 +245,7 @@ fn is_told_last(args: &CallArgs) -> bool {
 
 /// Prints the response; its error is the exit code 1.
 fn conclude(args: &CallArgs, answer: Result<Frame, ClientError>) -> Result<u8, Trouble> {
-    let answer = answer.map_err(Trouble::client)?;
+    let answer = answer?;
     let is_error = answer.error().is_some() || answer.result().is_none();
     if is_told_last(args) {
         let body = answer.result().or_else(|| answer.error()).unwrap_or_default();

@@ -51,7 +51,7 @@ struct Common {
     #[arg(long)]
     no_tests: bool,
     /// Stop after this long with what was found until then, for instance 5s
-    #[arg(long, value_name = "TIME", value_parser = crate::talk::args::duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::talk::duration)]
     timeout: Option<Duration>,
     /// How the answer is written
     #[arg(long, value_enum, default_value_t = Form::Plain)]
@@ -126,7 +126,7 @@ struct McpArgs {
     #[arg(long, value_name = "DIR", default_value = ".")]
     path: PathBuf,
     /// Each call stops after this long with what was found until then
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::talk::args::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::talk::duration)]
     timeout: Duration,
     /// Also search files that .gitignore and similar files exclude
     #[arg(long)]

@@ -103,7 +103,7 @@ pub struct ComplyArgs {
     #[arg(long, help_heading = "Running")]
     calibrate: bool,
     /// Stop waiting once all requests are answered and the agent has been silent this long, for instance 5s
-    #[arg(long, value_name = "TIME", help_heading = "Running", value_parser = crate::talk::args::duration)]
+    #[arg(long, value_name = "TIME", help_heading = "Running", value_parser = crate::talk::duration)]
     patience: Option<Duration>,
     /// Run without network access (loopback only; Linux); the report lists connection attempts
     #[arg(long, help_heading = "Running", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
@@ -208,7 +208,7 @@ pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
         Err(error) => return wrong(&error),
     };
     if is_on(args.isolate) {
-        crate::isolate::enter()?;
+        acp_campaign::isolate::enter()?;
     }
     if args.calibrate {
         return calibrate(args, chosen, &targets);
@@ -253,7 +253,7 @@ pub fn results(args: &ComplyArgs) -> anyhow::Result<Results> {
     let chosen = choose(args, &programs)?;
     let targets = targets(args)?;
     if is_on(args.isolate) {
-        crate::isolate::enter()?;
+        acp_campaign::isolate::enter()?;
     }
     let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
     let mut results = run_campaign(args, chosen, &targets, suite)?;
@@ -654,7 +654,7 @@ fn options(args: &ComplyArgs, stream: &(impl IsTerminal + AsFd)) -> ReportOption
 
 /// Writes the whole report as a page beside the installed agents, for people who did not ask for a file.
 fn keep_page(args: &ComplyArgs, results: &Results) -> anyhow::Result<()> {
-    let folder = crate::install::cache_folder()?.join("reports");
+    let folder = acp_campaign::install::cache_folder()?.join("reports");
     let page = acp_report::render(results, ReportFormat::Html, options(args, &std::io::stdout()))?;
     let written = std::fs::create_dir_all(&folder).and_then(|()| {
         let mut open = std::fs::OpenOptions::new();

@@ -6,10 +6,10 @@ use std::process::{Command, ExitCode, Stdio};
 use acp_profile::Catalogue;
 use serde_json::{Value, json};
 
-use crate::install::{Installed, cache_folder};
 use crate::outputs::OutputFormat;
 use crate::settings::FileSettings;
 use crate::{exit, out};
+use acp_campaign::install::{Installed, cache_folder};
 
 /// Arguments of `acp doctor`.
 #[derive(clap::Args)]
@@ -165,7 +165,7 @@ fn usable(folder: Result<PathBuf, String>, hint: &str) -> Found {
 }
 
 fn isolate() -> Found {
-    match crate::isolate::check() {
+    match acp_campaign::isolate::check() {
         Ok(()) => Ok("agents can run without network access".to_owned()),
         Err(error) => Err((State::Missing, format!("{error:#}"))),
     }

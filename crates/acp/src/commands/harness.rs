@@ -87,7 +87,7 @@ pub fn run(args: &HarnessArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     if args.isolate {
-        crate::isolate::enter()?;
+        acp_campaign::isolate::enter()?;
     }
     let results = run_scenarios(args, programs, &target)?;
     let Some(agent) = results.agents.first() else { anyhow::bail!("nothing was run") };

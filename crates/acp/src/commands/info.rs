@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use acp_chat::raw::{INITIALIZE, initialize_request, unheard};
+use acp_chat::{Raw, RawOptions};
 use acp_host::retry::Meaning;
 use acp_policy::{Policy, PolicyRules};
 use acp_proto::method;
@@ -14,10 +16,9 @@ use serde_json::{Value, json};
 
 use crate::out;
 use crate::outputs::OutputFormat;
-use crate::talk::args::duration;
-use crate::talk::raw::{INITIALIZE, Raw, RawOptions, initialize_request, unheard};
-use crate::talk::session::Trouble;
+use crate::talk::duration;
 use crate::target::TargetArgs;
+use crate::trouble::Trouble;
 
 /// How long an agent may take to announce its commands after it opened a session.
 const COMMANDS_WITHIN: Duration = Duration::from_millis(300);
@@ -59,7 +60,7 @@ struct Info {
 /// Asks the agent and prints what it says.
 pub fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     if args.target.isolate {
-        crate::isolate::enter()?;
+        acp_campaign::isolate::enter()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let found = runtime.block_on(ask(args));
@@ -77,8 +78,15 @@ pub fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
 
 async fn ask(args: &InfoArgs) -> Result<Info, Trouble> {
     let rules = PolicyRules { policy: Policy::None, ..PolicyRules::default() };
-    let options = RawOptions { cwd: args.cwd.clone(), rules, timeout: args.timeout, record: None };
-    let mut raw = Raw::open(&args.target, options).await?;
+    let options = RawOptions {
+        dialect: args.target.dialect().map_err(Trouble::usage)?,
+        cwd: args.cwd.clone(),
+        rules,
+        timeout: args.timeout,
+        record: None,
+    };
+    let target = args.target.resolve().map_err(Trouble::usage)?;
+    let mut raw = Raw::open(&target, options).await?;
     let found = questions(args, &mut raw).await;
     raw.close().await;
     found
@@ -100,17 +108,14 @@ async fn questions(args: &InfoArgs, raw: &mut Raw) -> Result<Info, Trouble> {
     if let Some(method) = &args.auth {
         let answer =
             raw.request(method::AUTHENTICATE, &json!({ "methodId": method }), args.timeout, &mut seen).await;
-        result(method::AUTHENTICATE, &answer.map_err(Trouble::client)?)
+        result(method::AUTHENTICATE, &answer?)
             .map_err(|error| Trouble::failed(anyhow::anyhow!("the login failed: {}", refusal(&error))))?;
     }
     let began = Instant::now();
     let mut session = None;
     if !args.no_session {
         let params = json!({ "cwd": raw.workspace.cwd, "mcpServers": [] });
-        let answer = raw
-            .request(method::SESSION_NEW, &params, args.timeout, &mut seen)
-            .await
-            .map_err(Trouble::client)?;
+        let answer = raw.request(method::SESSION_NEW, &params, args.timeout, &mut seen).await?;
         session = Some(result(method::SESSION_NEW, &answer));
     }
     let session_time = began.elapsed();

@@ -19,7 +19,8 @@ use anyhow::Context;
 use super::listen::Listen;
 use crate::exit;
 use crate::outputs::FormatArgs;
-use crate::signals::Ends;
+use acp_link::leash::ProcessGuard;
+use acp_link::signals::EndSignals;
 
 /// Arguments of `acp mock`.
 #[derive(clap::Args)]
@@ -82,7 +83,7 @@ pub struct MockArgs {
     #[arg(long, value_name = "TOKEN", num_args = 0..=1, default_missing_value = "")]
     require_auth: Option<String>,
     /// Clients that connect must show this token, as with --require-auth TOKEN
-    #[arg(long, value_name = "TOKEN", value_parser = crate::talk::args::secret, conflicts_with = "require_auth")]
+    #[arg(long, value_name = "TOKEN", value_parser = crate::talk::secret, conflicts_with = "require_auth")]
     listen_token: Option<String>,
     /// Give up a permission request after this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -204,7 +205,7 @@ async fn until_told(
     server: &MockServer,
     serving: impl Future<Output = anyhow::Result<i32>>,
 ) -> anyhow::Result<i32> {
-    let mut signals = Ends::listen().context("cannot listen for signals")?;
+    let mut signals = EndSignals::listen().context("cannot listen for signals")?;
     tokio::select! {
         code = serving => code,
         told = signals.next() => {
@@ -337,7 +338,7 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
         unasked: args.unasked,
         journal: args.log.clone(),
         verbose: args.verbose,
-        leash: crate::target::leash(),
+        leash: ProcessGuard::by_this_program(),
     };
     if let Some(path) = &args.script {
         let text =

@@ -9,7 +9,7 @@ use acp_profile::Catalogue;
 use anyhow::Context;
 
 use crate::exit;
-use crate::signals::Ends;
+use acp_link::signals::EndSignals;
 
 /// Arguments of `acp model`.
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
                 "cannot serve on 127.0.0.1 port {port}; is it taken, and can the file of --log be written?"
             )
         })?;
-        let mut signals = Ends::listen().context("cannot listen for signals")?;
+        let mut signals = EndSignals::listen().context("cannot listen for signals")?;
         println!(
             "{}",
             serde_json::json!({"event": "listening", "url": endpoint.url(), "port": endpoint.port()})

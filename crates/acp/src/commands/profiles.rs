@@ -1,14 +1,17 @@
 //! `acp profiles`, `acp profiles show NAME`, `acp profiles install NAME`
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use acp_profile::{Catalogue, Profile, ProfileSource, parse_registry, parse_settings};
 use anyhow::Context;
+use indicatif::ProgressBar;
 
 use crate::exit;
-use crate::install::{Installed, cache_folder, install};
 use crate::outputs::OutputFormat;
+use acp_campaign::install::{Installed, cache_folder, install};
 
 /// Arguments of `acp profiles`.
 #[derive(clap::Args)]
@@ -87,12 +90,37 @@ pub fn run(args: &ProfilesArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         Some(Action::Install { cache, .. }) => {
             let cache = cache.clone().map_or_else(cache_folder, Ok)?;
-            let installed = install(profile, &cache)?;
+            let installed = match Installed::find(profile, &cache) {
+                Some(found) => {
+                    eprintln!("{} {} is installed", profile.name, found.version);
+                    found
+                }
+                None => install(profile, &cache, &progress)?,
+            };
             told(&installed, args.is_json());
         }
         _ => show(profile, args.is_json())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows that a step goes on, until it is dropped.
+fn progress(words: &str) -> Option<ClearedAtEnd> {
+    if !std::io::stderr().is_terminal() {
+        eprintln!("{words}");
+        return None;
+    }
+    let spinner = ProgressBar::new_spinner().with_message(words.to_owned());
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    Some(ClearedAtEnd(spinner))
+}
+
+struct ClearedAtEnd(ProgressBar);
+
+impl Drop for ClearedAtEnd {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 fn catalogue(args: &ProfilesArgs) -> anyhow::Result<Catalogue> {

@@ -3,16 +3,16 @@
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
+use acp_chat::history::ChatHistory;
+use acp_chat::keys::{Interrupts, SaneTerminal};
+use acp_chat::turn::{self, TurnOutcome, TurnView};
+use acp_chat::{ChatError, Talk, json};
 use acp_host::ClientError;
 use agent_client_protocol_schema::v1::{ContentBlock, StopReason};
 
 use crate::exit;
-use crate::talk::args::TalkArgs;
-use crate::talk::history::ChatHistory;
-use crate::talk::keys::{Interrupts, SaneTerminal, person_present};
-use crate::talk::session::{Talk, Trouble};
-use crate::talk::turn::{self, TurnOutcome, TurnView};
-use crate::talk::{content, json};
+use crate::talk::TalkArgs;
+use crate::trouble::Trouble;
 
 /// Arguments of `acp prompt`.
 #[derive(clap::Args)]
@@ -27,7 +27,7 @@ pub struct PromptArgs {
 /// Asks one thing, shows the answer, and ends.
 pub fn run(args: &PromptArgs) -> anyhow::Result<ExitCode> {
     if args.talk.target.isolate {
-        crate::isolate::enter()?;
+        acp_campaign::isolate::enter()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let sane = SaneTerminal::remember();
@@ -42,13 +42,14 @@ pub fn run(args: &PromptArgs) -> anyhow::Result<ExitCode> {
 
 async fn talk(args: &PromptArgs) -> Result<u8, Trouble> {
     let mut prompt = vec![ContentBlock::from(text(&args.text).map_err(Trouble::usage)?)];
-    prompt.extend(content::from_flags(&args.talk).map_err(Trouble::usage)?);
-    let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
+    prompt.extend(args.talk.attachments().read().map_err(ChatError::from)?);
+    let mut interrupts = Interrupts::listen().map_err(ChatError::Signals)?;
+    let options = args.talk.options().map_err(Trouble::usage)?;
     let mut view = TurnView::new(args.talk.format.is_json(), args.talk.verbose);
     let mut history = ChatHistory::default();
     let mut seen = |event| history.push(event);
     let mut talk = tokio::select! {
-        talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
+        talk = Talk::open(&options, &mut seen) => talk?,
         _ = interrupts.next() => return Ok(exit::FAILED),
     };
     view.object(&json::session(&talk.session)).map_err(Trouble::output)?;
@@ -65,7 +66,7 @@ async fn talk(args: &PromptArgs) -> Result<u8, Trouble> {
         TurnOutcome::Ended(_) | TurnOutcome::Quit => Ok(exit::FAILED),
         TurnOutcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),
         TurnOutcome::Failed(error) => {
-            let trouble = Trouble::client(error);
+            let trouble = Trouble::from(error);
             if args.talk.format.is_json() {
                 // The view has already told the program.
                 eprintln!("acp: {:#}", trouble.error);

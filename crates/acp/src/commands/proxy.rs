@@ -28,9 +28,11 @@ use tokio::sync::watch;
 
 use super::listen::Listen;
 use crate::exit;
-use crate::signals::Ends;
-use crate::talk::args::duration;
-use crate::target::{AgentConnection, AgentTarget, TargetArgs};
+use crate::talk::duration;
+use crate::target::TargetArgs;
+use acp_host::target::{AgentConnection, AgentTarget};
+use acp_link::leash::ProcessGuard;
+use acp_link::signals::EndSignals;
 
 /// Arguments of `acp proxy`.
 #[derive(clap::Args)]
@@ -161,8 +163,8 @@ fn prepare(args: &ProxyArgs) -> anyhow::Result<(Agent, ProxySettings)> {
 fn isolated(args: &ProxyArgs) -> anyhow::Result<Option<TcpListener>> {
     match args.listen {
         _ if !args.target.isolate => Ok(None),
-        Listen::Socket(at) => crate::isolate::enter_listening(at.socket).map(Some),
-        Listen::Stdio | Listen::Nobody => crate::isolate::enter().map(|()| None),
+        Listen::Socket(at) => Ok(Some(acp_campaign::isolate::enter_listening(at.socket)?)),
+        Listen::Stdio | Listen::Nobody => Ok(acp_campaign::isolate::enter().map(|()| None)?),
     }
 }
 
@@ -261,7 +263,7 @@ fn open(
 /// journal, and no agent outlives us.
 fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
     let (tell, stop) = watch::channel(false);
-    let mut signals = Ends::listen().context("cannot listen for signals")?;
+    let mut signals = EndSignals::listen().context("cannot listen for signals")?;
     tokio::spawn(async move {
         signals.next().await;
         say(&Saying::plain(Level::Info, "stopping"));
@@ -311,7 +313,7 @@ fn settings(args: &ProxyArgs) -> anyhow::Result<ProxySettings> {
             ..args.duties.duties()?
         },
         token: args.operation.listen_token.clone(),
-        leash: crate::target::leash(),
+        leash: ProcessGuard::by_this_program(),
         ..ProxySettings::default()
     })
 }

@@ -16,7 +16,7 @@ use anyhow::Context;
 use crate::commands::proxy::nats::AccessArgs;
 use crate::exit;
 use crate::outputs::OutputFormat;
-use crate::talk::session::Trouble;
+use crate::trouble::Trouble;
 use show::Screen;
 
 /// Arguments of `acp tasks`.
@@ -178,7 +178,7 @@ impl Submit {
             Some(cwd) => Some(std::path::absolute(cwd)?.to_string_lossy().into_owned()),
             None => None,
         };
-        let servers = crate::talk::mcp::servers(&self.mcp)?;
+        let servers = acp_chat::mcp::servers(&self.mcp)?;
         let servers: Result<Vec<_>, _> = servers.iter().map(serde_json::value::to_raw_value).collect();
         Ok(Task {
             v: acp_proxy::event::VERSION,

@@ -4,8 +4,9 @@ use acp_proxy::Duties;
 use acp_script::faults::parse_spec;
 use anyhow::Context;
 
+use crate::patterns;
 use crate::settings::FileSettings;
-use crate::talk::{mcp, patterns};
+use acp_chat::mcp;
 
 /// The flags for that.
 #[derive(clap::Args, Debug)]

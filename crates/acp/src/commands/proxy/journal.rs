@@ -8,7 +8,7 @@ use acp_proxy::metrics::Metrics;
 use acp_proxy::{Level, Say, Saying};
 use anyhow::Context;
 
-use crate::talk::args::duration;
+use crate::talk::duration;
 
 use super::operation::size;
 

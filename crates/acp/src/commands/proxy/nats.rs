@@ -12,7 +12,7 @@ use acp_proxy::{ClientSource, Level, Outcome, Proxy, Say, Saying};
 use anyhow::{Context, ensure};
 use tokio::sync::watch;
 
-use crate::talk::args::duration;
+use crate::talk::duration;
 
 /// Where NATS is, and who we are there.
 #[derive(clap::Args, Clone, Debug)]

@@ -11,7 +11,7 @@ use acp_proxy::{ClientSource, Say, Saying};
 use anyhow::Context;
 use serde_json::{Map, Value};
 
-use crate::talk::args::{duration, secret};
+use crate::talk::{duration, secret};
 
 /// The flags for that.
 #[derive(clap::Args, Debug)]

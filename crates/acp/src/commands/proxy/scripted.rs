@@ -23,7 +23,9 @@ type Openings = Arc<Mutex<HashMap<String, Option<String>>>>;
 /// Starts the agent. Its home and its model live as long as the conversation.
 pub fn open(real: Arc<Real>, folder: PathBuf) -> BoxFuture<'static, Result<OpenedAgent, String>> {
     Box::pin(async move {
-        let (room, link, child) = Room::open(&real, &folder, std::env::current_exe().ok()).await?;
+        let (room, link, child) = Room::open(&real, &folder, std::env::current_exe().ok())
+            .await
+            .map_err(|error| error.to_string())?;
         let (ours, theirs) = acp_link::memory(QUEUE);
         tokio::spawn(relay(room, theirs, link));
         Ok((ours, Some(child)))

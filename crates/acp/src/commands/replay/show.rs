@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use acp_text::line as clean;
 
-use crate::talk::render::Renderer;
+use acp_chat::render::Renderer;
 
 /// Writes conversations as they were, one after another.
 pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) -> io::Result<()> {

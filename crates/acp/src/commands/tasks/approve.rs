@@ -11,7 +11,7 @@ use acp_proto::PermissionOptionKind;
 use super::show::line;
 use super::trouble;
 use crate::exit;
-use crate::talk::session::Trouble;
+use crate::trouble::Trouble;
 use acp_text::line as clean;
 
 /// How long proxies may take to say which requests are open.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::exit;
-use crate::talk::render::Renderer;
+use acp_chat::render::Renderer;
 
 /// Where it is shown.
 pub(super) struct Screen {

@@ -1,77 +1,135 @@
 //! Reads a transcript, judges what can be read, and finds the text of the evidence.
+//!
+//! What cannot be read becomes a problem of the file, and the rest is judged.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::BufRead;
 use std::time::Duration;
 
 use acp_rpc::transcript::{TranscriptEntry, TranscriptFlaw};
 use acp_rules::{
-    ConversationEnd, Coverage, Excerpt, Finding, Grade, Judge, JudgeConfig, Side, Stats, excerpt,
+    ConversationEnd, Coverage, Excerpt, Finding, Grade, Judge, JudgeConfig, Severity, Side, Stats, excerpt,
 };
 
 /// Lines longer than this are not held in memory.
-const LINE_LIMIT: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 /// Between lines that have no time.
 const STEP: Duration = Duration::from_millis(100);
-/// At most so many unreadable lines are told one by one.
-const PROBLEMS: usize = 20;
+/// At most this many unreadable lines are named one by one.
+const MOST_PROBLEMS: usize = 20;
 
 /// A finding with where to look.
-pub(super) struct Shown {
-    pub(super) finding: Finding,
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) finding: Finding,
     /// One for each piece of evidence: the line in the file, from 1, and what stands there.
-    pub(super) places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
 }
 
 /// Where a frame stands.
-#[derive(Clone, Default)]
-pub(super) struct Place {
-    pub(super) line: usize,
-    pub(super) excerpt: Excerpt,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) excerpt: Excerpt,
 }
 
 /// Something about the file itself.
-pub(super) struct Problem {
+#[derive(Debug)]
+pub(crate) struct Problem {
     /// From 1; 0 for the whole file.
-    pub(super) line: usize,
-    pub(super) message: String,
+    pub(crate) line: usize,
+    pub(crate) message: String,
     /// Whether a part of the conversation was not judged because of it.
-    pub(super) fatal: bool,
+    pub(crate) fatal: bool,
 }
 
-/// One file, judged.
-pub(super) struct Judged {
-    pub(super) name: String,
-    pub(super) frames: u64,
-    pub(super) version: Option<i64>,
-    pub(super) findings: Vec<Shown>,
+/// A transcript with what the judge found in it.
+#[derive(Debug)]
+pub struct LintedTranscript {
+    pub(crate) name: String,
+    pub(crate) frames: u64,
+    pub(crate) version: Option<i64>,
+    pub(crate) findings: Vec<Shown>,
     /// Of the agent and of the client, kept or not.
-    pub(super) errors: [u64; 2],
-    pub(super) warnings: u64,
-    pub(super) notes: u64,
-    pub(super) not_kept: Vec<(&'static str, Side, u64)>,
-    pub(super) coverage: Coverage,
-    pub(super) stats: Stats,
-    pub(super) timed: bool,
-    pub(super) problems: Vec<Problem>,
+    pub(crate) errors: [u64; 2],
+    pub(crate) warnings: u64,
+    pub(crate) notes: u64,
+    pub(crate) not_kept: Vec<(&'static str, Side, u64)>,
+    pub(crate) coverage: Coverage,
+    pub(crate) stats: Stats,
+    pub(crate) timed: bool,
+    pub(crate) problems: Vec<Problem>,
     more_problems: usize,
 }
 
-impl Judged {
+impl LintedTranscript {
+    /// Judges what can be read. `ending` is what the caller knows about the end of the conversation.
+    ///
+    /// Findings at the end of a conversation refer to earlier frames: call [`find_evidence`](Self::find_evidence) with the
+    /// same text again to show them.
+    pub fn read(name: &str, source: &mut dyn BufRead, ending: ConversationEnd) -> Self {
+        let mut reading = Reading::new(name);
+        reading.all(source);
+        reading.finish(ending)
+    }
+
+    /// A file that could not be opened.
+    pub fn unopened(name: &str, error: &std::io::Error) -> Self {
+        let mut reading = Reading::new(name);
+        reading.problem(0, format!("cannot open it: {error}"), true);
+        reading.finish(ConversationEnd::Cut)
+    }
+
+    /// A second look at the file, for the text of earlier frames that findings refer to.
+    pub fn find_evidence(&mut self, source: &mut dyn BufRead) {
+        let wanted: BTreeSet<u64> = self
+            .findings
+            .iter()
+            .flat_map(|shown| shown.finding.evidence.iter().zip(&shown.places))
+            .filter(|(_, place)| place.line == 0)
+            .map(|(evidence, _)| evidence.index)
+            .collect();
+        let Some(last) = wanted.last().copied() else { return };
+        let (mut lines, mut clock, mut index) = (Lines::default(), Clock::default(), 0_u64);
+        let mut found: BTreeMap<u64, Place> = BTreeMap::new();
+        while index <= last {
+            let Ok(Some(line)) = lines.next(source) else { break };
+            let Some(text) = line.text.filter(|text| !text.trim().is_empty()) else { continue };
+            let Ok(entry) = clock.entry(&text) else { continue };
+            if wanted.contains(&index) {
+                let raw = String::from_utf8_lossy(&entry.line);
+                found.insert(index, Place { line: lines.number, excerpt: excerpt(&raw, "") });
+            }
+            index += 1;
+        }
+        for shown in &mut self.findings {
+            for (evidence, place) in shown.finding.evidence.iter().zip(&mut shown.places) {
+                if place.line == 0
+                    && let Some(there) = found.get(&evidence.index)
+                {
+                    *place = there.clone();
+                }
+            }
+        }
+    }
+
+    /// Leaves out warnings and notes.
+    pub fn keep_errors(&mut self) {
+        self.findings.retain(|shown| shown.finding.severity == Severity::Error);
+    }
+
     /// How many errors there are.
-    pub(super) fn all_errors(&self) -> u64 {
+    pub fn all_errors(&self) -> u64 {
         self.errors.iter().sum()
     }
 
     /// Whether something could not be read.
-    pub(super) fn unreadable(&self) -> bool {
+    pub fn unreadable(&self) -> bool {
         self.problems.iter().any(|problem| problem.fatal)
     }
 
     /// The problems as lines for people.
-    pub(super) fn problem_lines(&self) -> Vec<String> {
+    pub fn problem_lines(&self) -> Vec<String> {
         let place = |line| if line == 0 { self.name.clone() } else { format!("{}:{line}", self.name) };
         let mut out: Vec<String> = self
             .problems
@@ -85,33 +143,8 @@ impl Judged {
     }
 }
 
-/// Judges one file. What cannot be read becomes a problem, and the rest is judged.
-pub(super) fn judge(path: &Path, ending: ConversationEnd) -> Judged {
-    let mut reading = Reading::new(path);
-    let source: Box<dyn BufRead> = match open(path) {
-        Ok(source) => source,
-        Err(error) => {
-            reading.problem(0, format!("cannot open it: {error}"), true);
-            return reading.finish(ConversationEnd::Cut);
-        }
-    };
-    reading.all(source);
-    let mut judged = reading.finish(ending);
-    if path != Path::new("-") {
-        find_evidence(path, &mut judged);
-    }
-    judged
-}
-
-fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(BufReader::new(std::io::stdin())));
-    }
-    Ok(Box::new(BufReader::with_capacity(1 << 18, File::open(path)?)))
-}
-
 struct Reading {
-    judged: Judged,
+    judged: LintedTranscript,
     judge: Judge,
     clock: Clock,
     cut: bool,
@@ -141,10 +174,10 @@ impl Clock {
 }
 
 impl Reading {
-    fn new(path: &Path) -> Self {
+    fn new(name: &str) -> Self {
         let judge = Judge::new(JudgeConfig::default());
-        let judged = Judged {
-            name: acp_text::line(&path.display().to_string()),
+        let judged = LintedTranscript {
+            name: acp_text::line(name),
             frames: 0,
             version: None,
             findings: Vec::new(),
@@ -162,17 +195,17 @@ impl Reading {
     }
 
     fn problem(&mut self, line: usize, message: String, fatal: bool) {
-        if self.judged.problems.len() < PROBLEMS {
+        if self.judged.problems.len() < MOST_PROBLEMS {
             self.judged.problems.push(Problem { line, message, fatal });
         } else {
             self.judged.more_problems += usize::from(fatal);
         }
     }
 
-    fn all(&mut self, mut source: Box<dyn BufRead>) {
+    fn all(&mut self, source: &mut dyn BufRead) {
         let mut lines = Lines::default();
         loop {
-            match lines.next(&mut source) {
+            match lines.next(source) {
                 Ok(None) => break,
                 Ok(Some(line)) => self.line(lines.number, &line),
                 Err(error) => {
@@ -245,7 +278,7 @@ impl Reading {
         }
         self.judged.stats.observe(entry.t, entry.dir, &frame);
         let raw = String::from_utf8_lossy(&entry.line);
-        for finding in self.judge.news().to_vec() {
+        for finding in self.news() {
             let mut places = vec![Place::default(); finding.evidence.len()];
             if let (Some(place), Some(evidence)) = (places.first_mut(), finding.evidence.first()) {
                 *place = Place { line: number, excerpt: excerpt(&raw, &evidence.pointer) };
@@ -254,11 +287,20 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, ending: ConversationEnd) -> Judged {
+    /// What the judge found since the last call. A message quotes what was said: nothing in it steers a terminal.
+    fn news(&mut self) -> Vec<Finding> {
+        let mut news = self.judge.news().to_vec();
+        for finding in &mut news {
+            finding.message = acp_text::line(&finding.message);
+        }
+        news
+    }
+
+    fn finish(mut self, ending: ConversationEnd) -> LintedTranscript {
         let ending = self.ended.filter(|_| ending == ConversationEnd::Unknown).unwrap_or(ending);
         self.judge.set_ending(if self.cut { ConversationEnd::Cut } else { ending });
         self.judge.close(self.clock.last + Duration::from_secs(1));
-        for finding in self.judge.news().to_vec() {
+        for finding in self.news() {
             let places = vec![Place::default(); finding.evidence.len()];
             self.judged.findings.push(Shown { finding, places });
         }
@@ -299,7 +341,7 @@ fn is_input_ended(text: &str) -> bool {
 }
 
 /// The word for it.
-pub(super) fn end_of(text: &str) -> Option<&str> {
+pub(crate) fn end_of(text: &str) -> Option<&str> {
     #[derive(serde::Deserialize)]
     struct End<'a> {
         end: &'a str,
@@ -354,7 +396,7 @@ impl Lines {
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let take = end.map_or(buffer.len(), |end| end + 1);
             length += take;
-            if length <= LINE_LIMIT {
+            if length <= MAX_LINE_BYTES {
                 bytes.extend_from_slice(&buffer[..take]);
             }
             source.consume(take);
@@ -364,8 +406,8 @@ impl Lines {
             return Ok(None);
         }
         self.number += 1;
-        if length > LINE_LIMIT {
-            let trouble = format!("the line has {length} bytes, more than {LINE_LIMIT}; it was left out");
+        if length > MAX_LINE_BYTES {
+            let trouble = format!("the line has {length} bytes, more than {MAX_LINE_BYTES}; it was left out");
             return Ok(Some(Line { text: None, trouble, ended }));
         }
         while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -378,39 +420,5 @@ impl Lines {
                 Line { text: None, trouble: format!("not UTF-8: bad byte at {at}"), ended }
             }
         }))
-    }
-}
-
-/// A second look at the file, for the text of earlier frames that findings refer to.
-fn find_evidence(path: &Path, judged: &mut Judged) {
-    let wanted: BTreeSet<u64> = judged
-        .findings
-        .iter()
-        .flat_map(|shown| shown.finding.evidence.iter().zip(&shown.places))
-        .filter(|(_, place)| place.line == 0)
-        .map(|(evidence, _)| evidence.index)
-        .collect();
-    let Some(last) = wanted.last().copied() else { return };
-    let Ok(mut source) = open(path) else { return };
-    let (mut lines, mut clock, mut index) = (Lines::default(), Clock::default(), 0_u64);
-    let mut found: BTreeMap<u64, Place> = BTreeMap::new();
-    while index <= last {
-        let Ok(Some(line)) = lines.next(&mut source) else { break };
-        let Some(text) = line.text.filter(|text| !text.trim().is_empty()) else { continue };
-        let Ok(entry) = clock.entry(&text) else { continue };
-        if wanted.contains(&index) {
-            let raw = String::from_utf8_lossy(&entry.line);
-            found.insert(index, Place { line: lines.number, excerpt: excerpt(&raw, "") });
-        }
-        index += 1;
-    }
-    for shown in &mut judged.findings {
-        for (evidence, place) in shown.finding.evidence.iter().zip(&mut shown.places) {
-            if place.line == 0
-                && let Some(there) = found.get(&evidence.index)
-            {
-                *place = there.clone();
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Lines from the person: a line editor at a terminal, plain lines otherwise.
 
 use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acp_host::ClientEvent;
@@ -13,9 +14,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, ExternalPrinter, Helper};
 use tokio::sync::mpsc;
 
-use super::earlier::Earlier;
-use crate::talk::render::Renderer;
-use crate::talk::turn::Commands;
+use crate::earlier::Earlier;
+use crate::render::Renderer;
+use crate::turn::Commands;
 
 /// What the person did.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ pub(super) struct Editor {
 }
 
 impl Editor {
-    pub(super) fn new() -> Editor {
+    /// Reads the terminal, with the lines of earlier conversations from this file.
+    pub(super) fn new(history: Option<PathBuf>) -> Editor {
         let commands = Arc::<Mutex<Commands>>::default();
         let (asks, asked) = std::sync::mpsc::channel();
         let (tell, typed) = mpsc::channel(1);
@@ -50,7 +52,7 @@ impl Editor {
                 if let Ok(made) = editor.create_external_printer() {
                     printer = Some(Box::new(made));
                 }
-                let mut earlier = Earlier::read();
+                let mut earlier = Earlier::read(history);
                 for line in earlier.lines() {
                     let _ = editor.history_mut().add(line);
                 }

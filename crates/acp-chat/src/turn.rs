@@ -8,10 +8,9 @@ use acp_host::{ClientError, ClientEvent, TurnEvent};
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate, StopReason};
 use serde_json::Value;
 
-use super::keys::{Interrupt, Interrupts};
-use super::render::Renderer;
-use super::session::{Talk, Trouble};
-use super::{ask, json};
+use crate::keys::{Interrupt, Interrupts};
+use crate::render::Renderer;
+use crate::{ChatError, Talk, ask, json};
 
 /// Where what happens is shown.
 #[derive(Debug)]
@@ -144,14 +143,14 @@ pub async fn run_again(
     view: &mut TurnView,
     interrupts: &mut Interrupts,
     learn: &mut dyn FnMut(Commands),
-) -> Result<TurnOutcome, Trouble> {
+) -> Result<TurnOutcome, ChatError> {
     for tries in 1.. {
-        let outcome = run(talk, prompt.to_vec(), view, interrupts, learn).await.map_err(Trouble::output)?;
+        let outcome = run(talk, prompt.to_vec(), view, interrupts, learn).await.map_err(ChatError::Output)?;
         let TurnOutcome::Failed(error) = &outcome else { return Ok(outcome) };
         if !talk.renewed(tries, error).await? {
             return Ok(outcome);
         }
-        view.object(&json::session(&talk.session)).map_err(Trouble::output)?;
+        view.object(&json::session(&talk.session)).map_err(ChatError::Output)?;
     }
     Ok(TurnOutcome::Quit)
 }

@@ -4,26 +4,25 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acp_campaign::Room;
-use acp_dialect::{Note, Side};
+use acp_campaign::{Real, Room};
+use acp_dialect::{Dialect, Note, Side};
 use acp_host::retry::{Meaning, Remedy, Repeatability, Retry};
+use acp_host::target::{AgentConnection, AgentTarget};
 use acp_host::{
     AcpClient, ClientError, ClientEvent, ClientOptions, Events, Timeouts, UserQuestion, Workspace,
 };
+use acp_link::leash::ProcessGuard;
 use acp_link::{Tap, token};
+use acp_policy::PolicyRules;
 use acp_rpc::Direction;
 use agent_client_protocol_schema::v1::{
-    AuthMethod, SessionConfigOptionValue, SessionConfigValueId, SessionModeId,
+    AuthMethod, McpServer, SessionConfigOptionValue, SessionConfigValueId, SessionModeId,
 };
-use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
-use super::args::TalkArgs;
-use super::modes::Modes;
-use super::{mcp, patterns};
-use crate::exit;
-use crate::target::{AgentConnection, AgentTarget};
+use crate::ChatError;
+use crate::modes::{ModeError, Modes};
 
 /// How long an agent may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -52,89 +51,57 @@ pub struct Talk {
     room: Option<Room>,
 }
 
-/// Something went wrong, and which exit code says so.
+/// Which agent to talk with, where, with what, under which rules.
 #[derive(Debug)]
-pub struct Trouble {
-    /// The exit code.
-    pub code: u8,
-    /// What happened.
-    pub error: anyhow::Error,
-}
-
-impl Trouble {
-    /// Wrong usage.
-    pub fn usage(error: impl Into<anyhow::Error>) -> Trouble {
-        Trouble { code: exit::USAGE, error: error.into() }
-    }
-
-    /// The agent said no.
-    pub fn failed(error: impl Into<anyhow::Error>) -> Trouble {
-        Trouble { code: exit::FAILED, error: error.into() }
-    }
-
-    /// Something could not run.
-    pub fn fault(error: impl Into<anyhow::Error>) -> Trouble {
-        Trouble { code: exit::FAULT, error: error.into() }
-    }
-
-    /// What was to be shown could not be.
-    pub fn output(error: std::io::Error) -> Trouble {
-        Trouble::fault(anyhow::Error::new(error).context("cannot write to standard output"))
-    }
-
-    /// Says what happened, to a program too if one listens; returns the exit code. A reader that went away has seen what
-    /// it wanted to see.
-    pub fn tell(self, json: bool) -> std::io::Result<u8> {
-        if crate::out::reader_left(&self.error) {
-            return Ok(exit::OK);
-        }
-        eprintln!("acp: {:#}", self.error);
-        if json {
-            let object = super::json::error(&format!("{:#}", self.error));
-            super::json::line(&mut std::io::stdout().lock(), &object)?;
-        }
-        Ok(self.code)
-    }
-
-    /// Whatever befell the client.
-    pub fn client(error: ClientError) -> Trouble {
-        match error {
-            ClientError::Refused { ref error, .. } if token::is_wanted(error.data.as_ref()) => {
-                let words = error.message.split(": ").next().unwrap_or_default();
-                Trouble::fault(anyhow!(
-                    "the connection was refused: {}; {}",
-                    acp_text::line(words),
-                    token::HINT
-                ))
-            }
-            ClientError::Refused { .. } | ClientError::NotOffered { .. } => Trouble::failed(error),
-            ClientError::Folder(_) => Trouble::usage(error),
-            error => Trouble::fault(error),
-        }
-    }
+pub struct TalkOptions {
+    /// The agent.
+    pub target: AgentTarget,
+    /// The dialect that it speaks, if not v1.
+    pub dialect: Option<Dialect>,
+    /// Start this installed agent in place of the target, in a home of its own and on a scripted model.
+    pub scripted: Option<Real>,
+    /// What it may do.
+    pub rules: PolicyRules,
+    /// The session's working folder.
+    pub cwd: PathBuf,
+    /// Further folders that the session may use.
+    pub add_dir: Vec<PathBuf>,
+    /// MCP servers for the agent.
+    pub mcp_servers: Vec<McpServer>,
+    /// The session to load or resume.
+    pub session: Option<String>,
+    /// The session's mode.
+    pub mode: Option<String>,
+    /// The login that comes first.
+    pub auth: Option<String>,
+    /// How long a turn, or a step before it, may take.
+    pub timeout: Option<Duration>,
+    /// How often to try to connect and to open the session.
+    pub attempts: u32,
+    /// Where a transcript goes.
+    pub record: Option<PathBuf>,
+    /// Show each step of a translation.
+    pub verbose: bool,
+    /// Whether a person can be asked.
+    pub person: bool,
 }
 
 impl Talk {
     /// Connects, negotiates, logs in, opens or loads the session and sets its mode. What happens meanwhile (the history
     /// of a loaded session, for one) goes to `seen`.
-    pub async fn open(
-        args: &TalkArgs,
-        person: bool,
-        seen: &mut dyn FnMut(ClientEvent),
-    ) -> Result<Talk, Trouble> {
-        let target = args.target.resolve().map_err(Trouble::usage)?;
-        let plan = Plan::new(args).map_err(Trouble::usage)?;
-        let retry = retries(args.attempts);
-        let mut begin = if args.session.is_some() { Begin::Load } else { Begin::New };
+    pub async fn open(options: &TalkOptions, seen: &mut dyn FnMut(ClientEvent)) -> Result<Talk, ChatError> {
+        let plan = Plan::new(options)?;
+        let retry = retries(options.attempts);
+        let mut begin = if options.session.is_some() { Begin::Load } else { Begin::New };
         for attempt in 1.. {
-            let error = match Talk::try_open(args, &target, &plan, begin, person, seen).await {
+            let error = match Talk::try_open(options, &plan, begin, seen).await {
                 Ok(talk) => return Ok(talk),
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
-            let meaning = match error.error.downcast_ref::<ClientError>() {
-                Some(error) => Meaning::of_failure(error),
-                None if matches!(target, AgentTarget::Listening(..)) => Meaning::ConnectionClosed,
-                None => Meaning::Other,
+            let meaning = match &error {
+                ChatError::Client(error) | ChatError::LoginWanted { error, .. } => Meaning::of_failure(error),
+                _ if matches!(options.target, AgentTarget::Listening(..)) => Meaning::ConnectionClosed,
+                _ => Meaning::Other,
             };
             let Some((pause, remedy)) = retry.next(attempt, meaning, Repeatability::Repeatable, chance())
             else {
@@ -143,86 +110,79 @@ impl Talk {
             if remedy == Remedy::NewSession {
                 begin = Begin::New;
             }
-            eprintln!("acp: {:#}; trying again in {:.1} s", error.error, pause.as_secs_f64());
+            eprintln!("acp: {error}; trying again in {:.1} s", pause.as_secs_f64());
             tokio::time::sleep(pause).await;
         }
         unreachable!("the loop above ends by returning")
     }
 
     async fn try_open(
-        args: &TalkArgs,
-        target: &AgentTarget,
+        options: &TalkOptions,
         plan: &Plan,
         begin: Begin,
-        person: bool,
         seen: &mut dyn FnMut(ClientEvent),
-    ) -> Result<Talk, Trouble> {
-        let tap = match &args.record {
-            Some(path) => Some(Tap::create(path).map_err(Trouble::fault)?),
-            None => None,
-        };
+    ) -> Result<Talk, ChatError> {
+        let tap = options.record.as_ref().map(Tap::create).transpose()?;
         let (ask, questions) = mpsc::channel(16);
-        let options = ClientOptions {
-            rules: args.rules().map_err(Trouble::usage)?,
-            person: person.then_some(ask),
-            timeouts: timeouts(args.timeout),
-            leash: crate::target::leash(),
+        let client_options = ClientOptions {
+            rules: options.rules.clone(),
+            person: options.person.then_some(ask),
+            timeouts: timeouts(options.timeout),
+            leash: ProcessGuard::by_this_program(),
             ..ClientOptions::default()
         };
-        let (connection, room) = match &args.target.agent {
-            Some(name) if args.scripted => {
-                let real = crate::builtin::installed_agent(name).map_err(Trouble::usage)?;
-                let opened = Room::open(&real, &plan.workspace.cwd, std::env::current_exe().ok()).await;
-                let (room, link, child) = opened.map_err(|error| Trouble::fault(anyhow!(error)))?;
+        let (connection, room) = match &options.scripted {
+            Some(real) => {
+                let (room, link, child) =
+                    Room::open(real, &plan.workspace.cwd, std::env::current_exe().ok()).await?;
                 let link = match &tap {
                     Some(tap) => link.tapped(tap, Direction::AgentToClient),
                     None => link,
                 };
                 (AgentConnection { link, child: Some(child) }, Some(room))
             }
-            _ => (target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?, None),
+            None => (options.target.open(&plan.workspace.cwd, tap.as_ref()).await?, None),
         };
-        let dialect = args.target.dialect().map_err(Trouble::usage)?;
         let AgentConnection { link, child } =
-            connection.translated(dialect, &plan.workspace, notes(args.verbose));
-        let (client, events) = AcpClient::connect(link, child, options);
+            connection.translated(options.dialect, &plan.workspace, notes(options.verbose));
+        let (client, events) = AcpClient::connect(link, child, client_options);
         let talk = Talk {
             client,
             events,
             questions,
             session: String::new(),
-            agent: target.describe(),
+            agent: options.target.describe(),
             modes: Modes::default(),
             plan: plan.clone(),
             tap,
-            shows_token: target.shows_token(),
+            shows_token: options.target.shows_token(),
             room,
         };
-        talk.set_up(args, begin, seen).await
+        talk.set_up(options, begin, seen).await
     }
 
     async fn set_up(
         mut self,
-        args: &TalkArgs,
+        options: &TalkOptions,
         begin: Begin,
         seen: &mut dyn FnMut(ClientEvent),
-    ) -> Result<Talk, Trouble> {
-        let outcome = self.steps(args, begin, seen).await;
+    ) -> Result<Talk, ChatError> {
+        let outcome = self.steps(options, begin, seen).await;
         match outcome {
             Ok(()) => Ok(self),
-            Err(trouble) => {
+            Err(error) => {
                 self.close().await;
-                Err(trouble)
+                Err(error)
             }
         }
     }
 
     async fn steps(
         &mut self,
-        args: &TalkArgs,
+        options: &TalkOptions,
         begin: Begin,
         seen: &mut dyn FnMut(ClientEvent),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChatError> {
         let agent = match self.client.initialize().await {
             Ok(agent) => agent,
             Err(error) => return Err(self.unheard(error)),
@@ -230,10 +190,10 @@ impl Talk {
         if let Some(info) = &agent.agent_info {
             self.agent = info.title.clone().unwrap_or_else(|| info.name.clone());
         }
-        if let Some(method) = &args.auth {
+        if let Some(method) = &options.auth {
             self.log_in(method).await?;
         }
-        match (&args.session, begin) {
+        match (&options.session, begin) {
             (Some(id), Begin::Load) => {
                 let opened = self.reopen(id, seen).await;
                 opened.map_err(|error| self.explain(error))?;
@@ -244,7 +204,7 @@ impl Talk {
     }
 
     /// Sets an open session up as the person and the agent's profile want it.
-    async fn make_ready(&mut self) -> Result<(), Trouble> {
+    async fn make_ready(&mut self) -> Result<(), ChatError> {
         self.set_room_up().await?;
         match self.plan.mode.clone() {
             Some(mode) => self.set_mode(&mode).await.map(drop),
@@ -254,7 +214,7 @@ impl Talk {
 
     /// The agent refused a prompt, for the time of this number: if that was because its session has expired and there are
     /// tries left, opens a new one after a pause and says so. Otherwise the error stands.
-    pub async fn renewed(&mut self, tries: u32, error: &ClientError) -> Result<bool, Trouble> {
+    pub async fn renewed(&mut self, tries: u32, error: &ClientError) -> Result<bool, ChatError> {
         let meaning = Meaning::of_failure(error);
         let next = retries(self.plan.attempts).next(tries, meaning, Repeatability::Once, chance());
         let Some((pause, Remedy::NewSession)) = next else { return Ok(false) };
@@ -265,32 +225,31 @@ impl Talk {
     }
 
     /// An agent that does not answer may be none, or wait for something else: what it said instead tells.
-    fn unheard(&mut self, error: ClientError) -> Trouble {
+    fn unheard(&mut self, error: ClientError) -> ChatError {
         if !matches!(error, ClientError::Timeout { .. }) {
-            return Trouble::client(error);
+            return error.into();
         }
         let said = std::iter::from_fn(|| self.events.next().now_or_never().flatten());
         let noise = said.into_iter().find_map(|event| match event {
             ClientEvent::Violation(_, frame) => Some(frame.to_string()),
             _ => None,
         });
-        let said = match noise {
+        let hint = match noise {
             Some(line) => {
                 let line: String = line.chars().take(120).collect();
                 format!("it wrote {line:?}; is a flag such as --acp missing?")
             }
             None => format!("it said nothing; {}", acp_campaign::campaign::SILENT),
         };
-        Trouble::fault(anyhow!("{error}; {said}"))
+        ChatError::Silent { error, hint }
     }
 
     /// Sends what the profile of an installed agent wants after a session was opened.
-    async fn set_room_up(&self) -> Result<(), Trouble> {
+    async fn set_room_up(&self) -> Result<(), ChatError> {
         let Some(room) = &self.room else { return Ok(()) };
-        for request in room.setup(&self.session).map_err(|error| Trouble::fault(anyhow!(error)))? {
+        for request in room.setup(&self.session)? {
             let method = request["method"].as_str().unwrap_or_default();
-            let answer =
-                self.client.request_raw(method, &request["params"], None).await.map_err(Trouble::client)?;
+            let answer = self.client.request_raw(method, &request["params"], None).await?;
             if let Some(error) = answer.error() {
                 eprintln!("acp: the session could not be set up as the profile wants: {method}: {error}");
             }
@@ -298,7 +257,7 @@ impl Talk {
         Ok(())
     }
 
-    async fn begin(&mut self) -> Result<(), Trouble> {
+    async fn begin(&mut self) -> Result<(), ChatError> {
         let opened = self.client.new_session(&self.plan.workspace).await;
         let opened = opened.map_err(|error| self.explain(error))?;
         self.session = opened.session_id.0.to_string();
@@ -335,22 +294,24 @@ impl Talk {
         Ok(())
     }
 
-    async fn log_in(&self, method: &str) -> Result<(), Trouble> {
+    async fn log_in(&self, method: &str) -> Result<(), ChatError> {
         let offered = self.auth_methods();
         match offered.iter().find(|(id, _, _)| id == method) {
             Some((_, _, false)) => {}
             Some((id, _, true)) => {
-                return Err(Trouble::usage(anyhow!(
+                return Err(ChatError::Login(format!(
                     "the login {id:?} happens in a terminal: start the agent's own login"
                 )));
             }
             None => {
                 let names: Vec<&str> = offered.iter().map(|(id, _, _)| id.as_str()).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                return Err(Trouble::usage(anyhow!("the agent has no login {method:?}; it offers {names}")));
+                return Err(ChatError::Login(format!(
+                    "the agent has no login {method:?}; it offers {names}"
+                )));
             }
         }
-        self.client.authenticate(method).await.map_err(Trouble::client)?;
+        self.client.authenticate(method).await?;
         Ok(())
     }
 
@@ -365,7 +326,7 @@ impl Talk {
         methods.iter().filter_map(method).collect()
     }
 
-    fn explain(&self, error: ClientError) -> Trouble {
+    fn explain(&self, error: ClientError) -> ChatError {
         if error.refusal().is_some_and(|refusal| Meaning::of(refusal) == Meaning::AuthRequired) {
             let methods: Vec<String> = self
                 .auth_methods()
@@ -376,30 +337,25 @@ impl Talk {
                 .collect();
             if methods.iter().any(|method| method.starts_with("token ")) && self.shows_token == Some(false) {
                 let hint = format!("the agent wants a token: {}", token::HINT);
-                return Trouble::failed(anyhow::Error::new(error).context(hint));
+                return ChatError::LoginWanted { hint, error };
             }
             let hint = format!("log in first with --auth METHOD; the agent offers {}", methods.join(", "));
-            return Trouble::failed(anyhow::Error::new(error).context(hint));
+            return ChatError::LoginWanted { hint, error };
         }
-        Trouble::client(error)
+        error.into()
     }
 
     /// Sets the session's mode by the agent's config option for it, or by its list of modes. Returns the mode's id.
-    pub async fn set_mode(&mut self, word: &str) -> Result<String, Trouble> {
+    pub async fn set_mode(&mut self, word: &str) -> Result<String, ChatError> {
         let menu = self.modes.menu();
         let Some(mode) = menu.pick(word).map(str::to_owned) else {
             let names: Vec<&str> = menu.choices.iter().map(|(id, _)| id.as_str()).collect();
-            let words = if names.is_empty() {
-                "has no modes".to_owned()
-            } else {
-                format!("has {}", names.join(", "))
-            };
-            return Err(Trouble::usage(anyhow!("there is no mode {word:?}: the agent {words}")));
+            return Err(ModeError::NoSuchMode { word: word.to_owned(), known: names.join(", ") }.into());
         };
         match self.modes.option_id() {
             Some(option) => self.set_value(&option, SessionConfigValueId::new(mode.as_str()).into()).await?,
             None => {
-                self.client.set_mode(&self.session, &mode).await.map_err(Trouble::client)?;
+                self.client.set_mode(&self.session, &mode).await?;
                 if let Some(state) = &mut self.modes.state {
                     state.current_mode_id = SessionModeId::new(mode.as_str());
                 }
@@ -409,14 +365,14 @@ impl Talk {
     }
 
     /// Sets a config option to the value that the person means.
-    pub async fn set_option(&mut self, option: &str, word: &str) -> Result<(), Trouble> {
-        let value = self.modes.value_for(option, word).map_err(Trouble::usage)?;
+    pub async fn set_option(&mut self, option: &str, word: &str) -> Result<(), ChatError> {
+        let value = self.modes.value_for(option, word)?;
         self.set_value(option, value).await
     }
 
-    async fn set_value(&mut self, option: &str, value: SessionConfigOptionValue) -> Result<(), Trouble> {
+    async fn set_value(&mut self, option: &str, value: SessionConfigOptionValue) -> Result<(), ChatError> {
         let set = self.client.set_config_option(&self.session, option, value).await;
-        self.modes.options = set.map_err(Trouble::client)?.value.config_options;
+        self.modes.options = set?.value.config_options;
         Ok(())
     }
 
@@ -457,12 +413,14 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(args: &TalkArgs) -> anyhow::Result<Plan> {
-        patterns::warn("acp", &args.rules()?.allow);
-        let additional = args.add_dir.iter().map(|path| folder(path)).collect::<anyhow::Result<_>>()?;
-        let workspace =
-            Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
-        Ok(Plan { workspace, mode: args.mode.clone(), attempts: args.attempts })
+    fn new(options: &TalkOptions) -> Result<Plan, ChatError> {
+        let additional = options.add_dir.iter().map(|path| real_folder(path)).collect::<Result<_, _>>()?;
+        let workspace = Workspace {
+            cwd: real_folder(&options.cwd)?,
+            additional,
+            mcp_servers: options.mcp_servers.clone(),
+        };
+        Ok(Plan { workspace, mode: options.mode.clone(), attempts: options.attempts })
     }
 }
 
@@ -476,13 +434,13 @@ fn chance() -> f64 {
 }
 
 /// A turn may take as long as the person says, and so may each of the steps before it, which have limits of their own.
-pub(crate) fn timeouts(turn: Option<Duration>) -> Timeouts {
+fn timeouts(turn: Option<Duration>) -> Timeouts {
     let usual = Timeouts::default();
     let within = |limit: Option<Duration>| [limit, turn].into_iter().flatten().min();
     Timeouts { initialize: within(usual.initialize), session: within(usual.session), prompt: turn, ..usual }
 }
 
-/// So many different steps of a translation are told: an agent can bring about any number.
+/// At most this many different steps of a translation are shown: an agent can bring about any number.
 const MOST_NOTES: usize = 1000;
 
 /// Tells each sort of step of a translation once, to those who want to know.
@@ -496,8 +454,8 @@ fn notes(verbose: bool) -> impl FnMut(Side, &Note) {
 }
 
 /// The real path of a folder that exists.
-pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
-    let real = path.canonicalize().with_context(|| format!("cannot use the folder {}", path.display()))?;
-    anyhow::ensure!(real.is_dir(), "{} is not a folder", path.display());
-    Ok(real)
+pub fn real_folder(path: &Path) -> Result<PathBuf, ChatError> {
+    let unusable = |error| ChatError::Folder { path: path.to_owned(), error };
+    let real = path.canonicalize().map_err(unusable)?;
+    if real.is_dir() { Ok(real) } else { Err(unusable(std::io::ErrorKind::NotADirectory.into())) }
 }

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use acp_dialect::Dialect;
+use acp_host::target::{AgentConnection, AgentTarget};
 use acp_host::{AcpClient, ClientError, ClientEvent, ClientOptions, Events, Observed, Timeouts, Workspace};
 use acp_link::Tap;
+use acp_link::leash::ProcessGuard;
 use acp_policy::PolicyRules;
 use acp_proto::method;
 use acp_rpc::{Direction, Frame};
@@ -13,8 +16,8 @@ use agent_client_protocol_schema::v1::InitializeRequest;
 use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use super::session::{Trouble, folder};
-use crate::target::{AgentConnection, TargetArgs};
+use crate::ChatError;
+use crate::session::real_folder;
 
 /// The first request of every conversation.
 pub const INITIALIZE: &str = method::INITIALIZE;
@@ -37,6 +40,8 @@ pub struct Raw {
 /// How to open one.
 #[derive(Debug)]
 pub struct RawOptions {
+    /// The dialect that the agent speaks, if not v1.
+    pub dialect: Option<Dialect>,
     /// The folder for sessions.
     pub cwd: PathBuf,
     /// What the agent may do.
@@ -49,13 +54,11 @@ pub struct RawOptions {
 
 impl Raw {
     /// Starts or connects to the agent.
-    pub async fn open(target: &TargetArgs, options: RawOptions) -> Result<Raw, Trouble> {
-        let found = target.resolve().map_err(Trouble::usage)?;
-        let dialect = target.dialect().map_err(Trouble::usage)?;
-        let workspace = Workspace::at(folder(&options.cwd).map_err(Trouble::usage)?);
-        let tap = options.record.as_deref().map(Tap::create).transpose().map_err(Trouble::fault)?;
-        let opened = found.open(&workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?;
-        let AgentConnection { link, child } = opened.translated(dialect, &workspace, |_, _| {});
+    pub async fn open(target: &AgentTarget, options: RawOptions) -> Result<Raw, ChatError> {
+        let workspace = Workspace::at(real_folder(&options.cwd)?);
+        let tap = options.record.as_deref().map(Tap::create).transpose()?;
+        let opened = target.open(&workspace.cwd, tap.as_ref()).await?;
+        let AgentConnection { link, child } = opened.translated(options.dialect, &workspace, |_, _| {});
         let limit = Some(options.timeout);
         let timeouts = Timeouts {
             initialize: limit,
@@ -70,12 +73,12 @@ impl Raw {
             ClientOptions {
                 rules: options.rules,
                 timeouts,
-                leash: crate::target::leash(),
+                leash: ProcessGuard::by_this_program(),
                 ..ClientOptions::default()
             },
         );
         let frames = client.observe();
-        Ok(Raw { client, workspace, agent: found.describe(), events, frames, tap })
+        Ok(Raw { client, workspace, agent: target.describe(), events, frames, tap })
     }
 
     /// Waits for something that the client does; `seen` gets every frame meanwhile, in both directions.
@@ -143,12 +146,12 @@ impl Raw {
 }
 
 /// An agent that does not answer may hold its answers back, or may not be in the mode that speaks the protocol.
-pub fn unheard(error: ClientError) -> Trouble {
+pub fn unheard(error: ClientError) -> ChatError {
     match error {
         ClientError::Timeout { .. } => {
-            Trouble::fault(anyhow::anyhow!("{error}; {}", acp_campaign::campaign::SILENT))
+            ChatError::Silent { error, hint: acp_campaign::campaign::SILENT.to_owned() }
         }
-        error => Trouble::client(error),
+        error => error.into(),
     }
 }
 

@@ -6,10 +6,10 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// So many lines are kept.
-const MOST: usize = 1000;
+/// At most this many lines are kept.
+const MAX_LINES: usize = 1000;
 /// A longer line is not kept.
-const LONGEST: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Earlier lines, oldest first, and the file that has them: each line as a JSON string, because it may hold several.
 pub(super) struct Earlier {
@@ -19,9 +19,7 @@ pub(super) struct Earlier {
 
 impl Earlier {
     /// Reads the file. What cannot be read is nothing to fail for.
-    pub(super) fn read() -> Earlier {
-        let folder = acp_proxy::journal::default_folder();
-        let path = folder.and_then(|journal| Some(journal.parent()?.join("chat-history")));
+    pub(super) fn read(path: Option<PathBuf>) -> Earlier {
         let lines = path.as_deref().map(lines_of).unwrap_or_default();
         Earlier { path, lines }
     }
@@ -32,14 +30,14 @@ impl Earlier {
 
     /// Keeps a line, unless it begins with a blank.
     pub(super) fn add(&mut self, line: &str) {
-        let is_kept = !line.starts_with(' ') && !line.trim().is_empty() && line.len() <= LONGEST;
+        let is_kept = !line.starts_with(' ') && !line.trim().is_empty() && line.len() <= MAX_LINE_BYTES;
         if !is_kept || self.lines.back().is_some_and(|last| last == line) {
             return;
         }
         self.lines.push_back(line.to_owned());
-        let is_full = self.lines.len() > MOST;
+        let is_full = self.lines.len() > MAX_LINES;
         if is_full {
-            self.lines.drain(..self.lines.len() - MOST / 2);
+            self.lines.drain(..self.lines.len() - MAX_LINES / 2);
         }
         if let Some(path) = &self.path {
             // A history that cannot be written is no reason to end a conversation.
@@ -59,7 +57,7 @@ impl Earlier {
 fn lines_of(path: &Path) -> VecDeque<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let skipped = lines.len().saturating_sub(MOST);
+    let skipped = lines.len().saturating_sub(MAX_LINES);
     lines.into_iter().skip(skipped).collect()
 }
 
@@ -86,10 +84,10 @@ mod tests {
         }
         assert_eq!(lines_of(&path), ["one", "two\nlines"]);
         assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
-        for number in 0..MOST {
+        for number in 0..MAX_LINES {
             earlier.add(&number.to_string());
         }
-        assert!(lines_of(&path).len() <= MOST);
+        assert!(lines_of(&path).len() <= MAX_LINES);
         assert_eq!(lines_of(&path).back().map(String::as_str), Some("999"));
     }
 }

@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals that come so soon after the first one are the same wish.
-const ONCE: Duration = Duration::from_millis(250);
+/// Signals within this time after the first one belong to it.
+const SAME_WISH: Duration = Duration::from_millis(250);
 
-/// SIGTERM, SIGINT and SIGHUP, but for those that whoever started the program wants it to outlive: `nohup` has hangups
-/// ignored, and a script's shell the interrupts of what it starts in the background.
+/// SIGTERM, SIGINT and SIGHUP, except those that the program was started to ignore: `nohup` ignores hangups, and a
+/// script's shell the interrupts of what it starts in the background.
 #[derive(Debug)]
-pub struct Ends(Vec<(SignalKind, Signal)>);
+pub struct EndSignals(Vec<(SignalKind, Signal)>);
 
-impl Ends {
+impl EndSignals {
     /// From now on they do not end the program by themselves.
-    pub fn listen() -> io::Result<Ends> {
+    pub fn listen() -> io::Result<EndSignals> {
         let ignored = ignored();
         let all = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
         let heard = all.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
-        Ok(Ends(heard.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>()?))
+        Ok(EndSignals(heard.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>()?))
     }
 
     /// Waits for the next one.
@@ -41,7 +41,7 @@ impl Ends {
     /// Waits for a second wish after the first. One wish may come as two signals: `timeout` and shells signal the
     /// process and its group.
     pub async fn again(&mut self) {
-        let once = tokio::time::sleep(ONCE);
+        let once = tokio::time::sleep(SAME_WISH);
         tokio::pin!(once);
         while tokio::select! { () = &mut once => false, _ = self.next() => true } {}
         self.next().await;

@@ -19,7 +19,7 @@ static SHAPES: LazyLock<BTreeMap<String, Example>> =
     LazyLock::new(|| serde_json::from_str(EXAMPLES).expect("examples.json is valid"));
 
 /// An example for a schema finding: its message begins with the method, its pointer with `/params` or `/result`.
-pub(super) fn example(message: &str, pointer: &str) -> Option<&'static str> {
+pub(crate) fn example(message: &str, pointer: &str) -> Option<&'static str> {
     let (method, _) = message.split_once(": ")?;
     // "the answer to …" comes before the name of some.
     let method = method.rsplit(' ').next().unwrap_or(method);

@@ -9,7 +9,7 @@ use rustix::termios::{OptionalActions, Termios};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 
-use crate::signals::Ends;
+use acp_link::signals::EndSignals;
 
 /// Whether a person can be asked: both ends of the conversation with them are a terminal.
 pub fn person_present() -> bool {
@@ -55,7 +55,7 @@ impl Drop for SaneTerminal {
 
 /// The signals that end things.
 #[derive(Debug)]
-pub struct Interrupts(Ends);
+pub struct Interrupts(EndSignals);
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub enum Interrupt {
 impl Interrupts {
     /// From now on signals do not end the program by themselves.
     pub fn listen() -> std::io::Result<Interrupts> {
-        Ends::listen().map(Interrupts)
+        EndSignals::listen().map(Interrupts)
     }
 
     /// The next one.

@@ -1,20 +1,18 @@
 //! Findings as SARIF 2.1.0.
 
-use std::io::Write;
-
-use acp_report::sarif::{text, uri};
 use acp_rules::{Grade, RuleInfo, registry, rules};
 use serde_json::{Value, json};
 
-use super::read::{Judged, Shown};
+use super::read::{LintedTranscript, Shown};
+use crate::sarif::{text, uri};
 
-/// Writes one run for all files.
-pub(super) fn write(out: &mut impl Write, judged: &[Judged]) -> anyhow::Result<()> {
+/// One run for all files.
+pub(crate) fn render(judged: &[LintedTranscript]) -> String {
     let results: Vec<Value> =
         judged.iter().flat_map(|file| file.findings.iter().map(move |shown| result(file, shown))).collect();
     let notes: Vec<Value> = judged
         .iter()
-        .flat_map(Judged::problem_lines)
+        .flat_map(LintedTranscript::problem_lines)
         .map(|line| json!({"level": "error", "message": {"text": text(&line)}}))
         .collect();
     let log = json!({
@@ -27,15 +25,13 @@ pub(super) fn write(out: &mut impl Write, judged: &[Judged]) -> anyhow::Result<(
                 "rules": rules().iter().map(rule).collect::<Vec<_>>(),
             }},
             "invocations": [{
-                "executionSuccessful": !judged.iter().any(Judged::unreadable),
+                "executionSuccessful": !judged.iter().any(LintedTranscript::unreadable),
                 "toolExecutionNotifications": notes,
             }],
             "results": results,
         }],
     });
-    serde_json::to_writer_pretty(&mut *out, &log)?;
-    writeln!(out)?;
-    Ok(())
+    format!("{log:#}\n")
 }
 
 fn rule(info: &RuleInfo) -> Value {
@@ -48,7 +44,7 @@ fn rule(info: &RuleInfo) -> Value {
     })
 }
 
-fn result(file: &Judged, shown: &Shown) -> Value {
+fn result(file: &LintedTranscript, shown: &Shown) -> Value {
     let finding = &shown.finding;
     let place = |line: usize| json!({"physicalLocation": {"artifactLocation": {"uri": uri(&file.name)}, "region": {"startLine": line.max(1)}}});
     let lines: Vec<usize> = shown.places.iter().map(|place| place.line).collect();

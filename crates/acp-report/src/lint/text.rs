@@ -1,15 +1,15 @@
 //! Findings for people.
 
-use std::io::{Result, Write};
+use std::fmt::{Result, Write};
 use std::time::Duration;
 
 use acp_rules::{Grade, RequirementStanding, Spread, Stats};
 
-use super::read::{Judged, Shown};
-use super::shape;
+use super::read::{LintedTranscript, Shown};
+use super::{LintSections, shape};
 
 /// Writes every file's findings and a summary.
-pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, coverage: bool) -> Result<()> {
+pub(crate) fn write(out: &mut String, judged: &[LintedTranscript], sections: LintSections) -> Result {
     for file in judged {
         for problem in file.problem_lines() {
             writeln!(out, "{problem}")?;
@@ -20,10 +20,10 @@ pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, covera
         for (rule, side, more) in &file.not_kept {
             writeln!(out, "… and {more} more of {rule} by the {side}\n")?;
         }
-        if stats {
+        if sections.stats {
             numbers(out, &file.stats, file.timed)?;
         }
-        if coverage {
+        if sections.coverage {
             covered(out, file)?;
         }
         if file.frames > 0 || !file.unreadable() {
@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, covera
     Ok(())
 }
 
-fn finding(out: &mut impl Write, file: &Judged, shown: &Shown) -> Result<()> {
+fn finding(out: &mut String, file: &LintedTranscript, shown: &Shown) -> Result {
     let finding = &shown.finding;
     let word = match finding.grade {
         Grade::Fail => "error",
@@ -74,7 +74,7 @@ fn seconds(at: Duration) -> String {
     format!("{:.3} s", at.as_secs_f64())
 }
 
-fn summary(out: &mut impl Write, file: &Judged) -> Result<()> {
+fn summary(out: &mut String, file: &LintedTranscript) -> Result {
     let version = file.version.map_or("no version agreed".to_owned(), |version| format!("version {version}"));
     let notes = if file.notes == 0 { String::new() } else { format!(", {}", counted(file.notes, "note")) };
     let held = file.coverage.count(RequirementStanding::Held);
@@ -97,7 +97,7 @@ fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
+fn numbers(out: &mut String, stats: &Stats, timed: bool) -> Result {
     for (dir, volume) in &stats.volume {
         let (frames, bytes, largest) = (volume.frames, volume.bytes, volume.largest);
         writeln!(out, "{dir}  {frames} frames, {bytes} bytes, largest {largest}")?;
@@ -124,7 +124,7 @@ fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
     writeln!(out)
 }
 
-fn covered(out: &mut impl Write, file: &Judged) -> Result<()> {
+fn covered(out: &mut String, file: &LintedTranscript) -> Result {
     for (standing, title) in [
         (RequirementStanding::Broken, "broken"),
         (RequirementStanding::Held, "held"),

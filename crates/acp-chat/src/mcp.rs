@@ -1,15 +1,57 @@
 //! `--mcp`: MCP servers for the agent.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1::{
     EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio,
 };
-use anyhow::{Context, bail};
 use serde_json::Value;
 
+/// Why an MCP server's description cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum McpServerError {
+    /// A command line with a mistake.
+    #[error("--mcp {name}: {problem}")]
+    Command {
+        /// The server.
+        name: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// Neither a server nor a file.
+    #[error("--mcp {}: neither NAME=COMMAND nor a file that can be read: {error}", .path.display())]
+    Unreadable {
+        /// As it was given.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file is not JSON, or not what is expected in it.
+    #[error("{} is not {expected}: {error}", .path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        expected: &'static str,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+    /// The file describes no servers.
+    #[error("{} has no mcpServers", .0.display())]
+    NoServers(PathBuf),
+    /// One of its servers can be neither started nor reached.
+    #[error("{}: the MCP server {name:?} has neither a command nor a url", .path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The server.
+        name: String,
+    },
+}
+
 /// Reads every `--mcp` value.
-pub fn servers(values: &[String]) -> anyhow::Result<Vec<McpServer>> {
+pub fn servers(values: &[String]) -> Result<Vec<McpServer>, McpServerError> {
     let mut servers = Vec::new();
     for value in values {
         match value.split_once('=') {
@@ -22,37 +64,36 @@ pub fn servers(values: &[String]) -> anyhow::Result<Vec<McpServer>> {
     Ok(servers)
 }
 
-fn inline(name: &str, rest: &str) -> anyhow::Result<McpServer> {
+fn inline(name: &str, rest: &str) -> Result<McpServer, McpServerError> {
     if let Some(url) = rest.strip_prefix("sse+") {
         return Ok(McpServer::Sse(McpServerSse::new(name, url)));
     }
     if rest.starts_with("http://") || rest.starts_with("https://") {
         return Ok(McpServer::Http(McpServerHttp::new(name, rest)));
     }
-    let words = shlex::split(rest).with_context(|| format!("--mcp {name}: a quote does not end"))?;
-    let Some((program, args)) = words.split_first() else { bail!("--mcp {name}: there is no command") };
+    let wrong = |problem| McpServerError::Command { name: name.to_owned(), problem };
+    let words = shlex::split(rest).ok_or_else(|| wrong("a quote does not end"))?;
+    let Some((program, args)) = words.split_first() else { return Err(wrong("there is no command")) };
     Ok(McpServer::Stdio(McpServerStdio::new(name, absolute(program)).args(args.to_vec())))
 }
 
 /// A JSON file: `{"mcpServers": {NAME: {command, args, env} | {type, url, headers}}}` or the protocol's own list.
-fn file(path: &Path) -> anyhow::Result<Vec<McpServer>> {
-    let place = path.display();
+fn file(path: &Path) -> Result<Vec<McpServer>, McpServerError> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("--mcp {place}: neither NAME=COMMAND nor a file that can be read"))?;
-    let value: Value = serde_json::from_str(&text).with_context(|| format!("{place} is not JSON"))?;
+        .map_err(|error| McpServerError::Unreadable { path: path.to_owned(), error })?;
+    let wrong = |expected| move |error| McpServerError::Json { path: path.to_owned(), expected, error };
+    let value: Value = serde_json::from_str(&text).map_err(wrong("JSON"))?;
     match value.get("mcpServers").unwrap_or(&value) {
         Value::Array(_) => {
             let list = value.get("mcpServers").unwrap_or(&value).clone();
-            serde_json::from_value(list).with_context(|| format!("{place} is not a list of MCP servers"))
+            serde_json::from_value(list).map_err(wrong("a list of MCP servers"))
         }
-        Value::Object(table) => {
-            table.iter().map(|(name, entry)| entry_of(&place.to_string(), name, entry)).collect()
-        }
-        _ => bail!("{place} has no mcpServers"),
+        Value::Object(table) => table.iter().map(|(name, entry)| entry_of(path, name, entry)).collect(),
+        _ => Err(McpServerError::NoServers(path.to_owned())),
     }
 }
 
-fn entry_of(place: &str, name: &str, entry: &Value) -> anyhow::Result<McpServer> {
+fn entry_of(path: &Path, name: &str, entry: &Value) -> Result<McpServer, McpServerError> {
     if let Some(url) = entry["url"].as_str() {
         let headers: Vec<HttpHeader> = pairs(&entry["headers"], HttpHeader::new);
         return Ok(match entry["type"].as_str() {
@@ -61,7 +102,7 @@ fn entry_of(place: &str, name: &str, entry: &Value) -> anyhow::Result<McpServer>
         });
     }
     let Some(command) = entry["command"].as_str() else {
-        bail!("{place}: the MCP server {name:?} has neither a command nor a url");
+        return Err(McpServerError::Unusable { path: path.to_owned(), name: name.to_owned() });
     };
     let args = entry["args"].as_array().into_iter().flatten();
     let args = args.filter_map(Value::as_str).map(str::to_owned).collect();

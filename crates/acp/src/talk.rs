@@ -1,13 +1,17 @@
-//! The flags that `acp prompt` and `acp chat` share.
+//! The flags that `acp prompt` and `acp chat` share, and values that many commands read.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use acp_chat::content::Attachments;
+use acp_chat::keys::person_present;
+use acp_chat::{TalkOptions, mcp};
 use acp_policy::PolicyRules;
 
 use crate::outputs::FormatArgs;
 use crate::settings::FileSettings;
 use crate::target::TargetArgs;
+use crate::{builtin, patterns};
 
 /// Which agent, where, with what, under which rules.
 #[derive(clap::Args, Debug)]
@@ -81,14 +85,41 @@ pub struct TalkArgs {
 }
 
 impl TalkArgs {
-    /// The rules for the agent.
-    pub fn rules(&self) -> anyhow::Result<PolicyRules> {
+    /// The session that the flags ask for. Errors are the person's to mend: exit code 2.
+    pub fn options(&self) -> anyhow::Result<TalkOptions> {
         let rules = FileSettings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
-        Ok(rules.unwrap_or_default())
+        let rules: PolicyRules = rules.unwrap_or_default();
+        patterns::warn("acp", &rules.allow);
+        let scripted = match &self.target.agent {
+            Some(name) if self.scripted => Some(builtin::installed_agent(name)?),
+            _ => None,
+        };
+        Ok(TalkOptions {
+            target: self.target.resolve()?,
+            dialect: self.target.dialect()?,
+            scripted,
+            rules,
+            cwd: self.cwd.clone(),
+            add_dir: self.add_dir.clone(),
+            mcp_servers: mcp::servers(&self.mcp)?,
+            session: self.session.clone(),
+            mode: self.mode.clone(),
+            auth: self.auth.clone(),
+            timeout: self.timeout,
+            attempts: self.attempts,
+            record: self.record.clone(),
+            verbose: self.verbose,
+            person: person_present(),
+        })
+    }
+
+    /// The files that go along.
+    pub fn attachments(&self) -> Attachments<'_> {
+        Attachments { file: &self.file, embed: &self.embed, image: &self.image, audio: &self.audio }
     }
 }
 
-/// A secret that whoever comes in must know.
+/// The token that clients must show.
 pub fn secret(text: &str) -> Result<String, String> {
     match text {
         "" => Err("it is empty and would keep nobody out; name a token, or leave it out".to_owned()),

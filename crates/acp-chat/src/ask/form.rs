@@ -4,7 +4,7 @@ use acp_host::Elicited;
 use serde_json::{Map, Value, json};
 
 use super::{clean, say, yes};
-use crate::talk::keys::typed_line;
+use crate::keys::typed_line;
 
 /// Asks for every field, shows the answers, and asks whether to send them.
 pub(super) async fn fill(schema: &Value) -> Elicited {

@@ -5,7 +5,41 @@ use agent_client_protocol_schema::v1::{
     SessionConfigSelect, SessionConfigSelectOptions as Choices, SessionConfigValueId, SessionModeState,
     SessionUpdate,
 };
-use anyhow::{anyhow, bail};
+
+/// Why a mode or an option cannot be set.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ModeError {
+    /// No mode of this name.
+    #[error("there is no mode {word:?}: the agent has {}", if known.is_empty() { "no modes" } else { known })]
+    NoSuchMode {
+        /// What was asked for.
+        word: String,
+        /// What there is.
+        known: String,
+    },
+    /// There are no options at all.
+    #[error("the agent has no options to set")]
+    NoOptions,
+    /// No option of this name.
+    #[error("there is no option {option:?}: the agent has {known}")]
+    NoSuchOption {
+        /// What was asked for.
+        option: String,
+        /// What there is.
+        known: String,
+    },
+    /// The option has other values.
+    #[error("{option} {known}")]
+    NoSuchValue {
+        /// The option.
+        option: String,
+        /// What it can be.
+        known: String,
+    },
+    /// The option's kind is not known here.
+    #[error("{0} is of a kind that cannot be set here")]
+    NotSettable(String),
+}
 
 /// What an agent lets its client set.
 #[derive(Debug, Default)]
@@ -112,29 +146,33 @@ impl Modes {
     }
 
     /// The value that a person means for an option.
-    pub fn value_for(&self, option: &str, word: &str) -> anyhow::Result<SessionConfigOptionValue> {
-        let ids = || self.option_ids().join(", ");
+    pub fn value_for(&self, option: &str, word: &str) -> Result<SessionConfigOptionValue, ModeError> {
+        let name = || option.to_owned();
         let Some(found) = self.options.iter().find(|found| &*found.id.0 == option) else {
-            if self.options.is_empty() {
-                bail!("the agent has no options to set");
-            }
-            bail!("there is no option {option:?}: the agent has {}", ids());
+            return Err(match self.options.is_empty() {
+                true => ModeError::NoOptions,
+                false => ModeError::NoSuchOption { option: name(), known: self.option_ids().join(", ") },
+            });
         };
         match &found.kind {
             SessionConfigKind::Boolean(_) => match word.to_lowercase().as_str() {
                 "true" | "on" | "yes" => Ok(true.into()),
                 "false" | "off" | "no" => Ok(false.into()),
-                _ => bail!("{option} is true or false, not {word:?}"),
+                _ => {
+                    let known = format!("is true or false, not {word:?}");
+                    Err(ModeError::NoSuchValue { option: name(), known })
+                }
             },
             SessionConfigKind::Select(select) => {
                 let menu = menu_of(select);
                 let value = menu.pick(word).ok_or_else(|| {
                     let ids: Vec<&str> = menu.choices.iter().map(|(id, _)| id.as_str()).collect();
-                    anyhow!("{option} cannot be {word:?}: it can be {}", ids.join(", "))
+                    let known = format!("cannot be {word:?}: it can be {}", ids.join(", "));
+                    ModeError::NoSuchValue { option: name(), known }
                 })?;
                 Ok(SessionConfigValueId::new(value).into())
             }
-            _ => bail!("{option} is of a kind that cannot be set here"),
+            _ => Err(ModeError::NotSettable(name())),
         }
     }
 }

@@ -1,19 +1,12 @@
 //! A copy of a transcript without known secrets and the contents of files.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::io::{BufRead, Write};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use acp_rpc::transcript::TranscriptEntry;
-use anyhow::Context as _;
 use regex::Regex;
 use serde_json::Value;
-
-use crate::exit;
-use crate::out::{self, Whole};
 
 static HOMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?:/home|/Users)/[A-Za-z0-9._-]+|/root\b|(?i:[A-Z]:\\Users\\[A-Za-z0-9._ -]+)").ok()
@@ -25,42 +18,20 @@ static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\[(?:\d+ by
 /// Members whose text is the content of a file or the output of a command.
 const CONTENTS: &[&str] = &["content", "oldText", "newText", "output", "blob", "data"];
 
-/// Writes the copy. Lines that cannot be read are left out, because nobody knows what is in them.
-pub(super) fn run(files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let [file] = files else {
-        eprintln!("acp lint: --redact takes one transcript at a time");
-        return Ok(ExitCode::from(exit::USAGE));
-    };
-    let source = match File::open(file) {
-        Ok(source) => BufReader::new(source),
-        Err(error) => {
-            eprintln!("acp lint: {}: cannot open it: {error}", file.display());
-            return Ok(ExitCode::from(exit::USAGE));
-        }
-    };
-    let left_out = match out {
-        None => match copy(source, &mut std::io::stdout().lock(), file) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
-            copied => copied.context("cannot write to standard output")?,
-        },
-        Some(path) => {
-            let mut sink = BufWriter::new(Whole::create(path)?);
-            let left_out =
-                copy(source, &mut sink, file).with_context(|| format!("cannot write {}", path.display()))?;
-            if left_out > 0 && out::check_not_among(path, files).is_err() {
-                eprintln!("acp lint: {} stays as it is; name another file with --out", path.display());
-                return Ok(ExitCode::from(exit::USAGE));
-            }
-            sink.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish()?;
-            left_out
-        }
-    };
-    Ok(ExitCode::from(if left_out > 0 { exit::USAGE } else { exit::OK }))
+/// What became of a transcript's lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RedactionSummary {
+    /// How many values were taken out.
+    pub redacted: usize,
+    /// The numbers, from 1, of lines that cannot be read. They are left out, because nobody knows what is in them.
+    pub left_out: Vec<usize>,
 }
 
-/// Copies line by line; returns how many could not be read. All of it is read first: a secret may come in pieces.
-fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Result<usize> {
-    let (mut lines, mut ends, mut left_out) = (Vec::new(), Vec::new(), 0);
+/// Writes a copy of a transcript without known secrets and the contents of files. All of it is read first: a secret may
+/// come in pieces.
+pub fn redact_transcript(source: impl BufRead, sink: &mut impl Write) -> std::io::Result<RedactionSummary> {
+    let mut summary = RedactionSummary::default();
+    let (mut lines, mut ends) = (Vec::new(), Vec::new());
     for (number, line) in source.split(b'\n').enumerate() {
         let line = line?;
         if line.trim_ascii().is_empty() {
@@ -72,22 +43,14 @@ fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Re
                 ends.push(text.and_then(super::read::end_of).map(str::to_owned));
                 lines.push(read);
             }
-            None => {
-                left_out += 1;
-                eprintln!(
-                    "acp lint: {}:{}: cannot be read; left out of the copy",
-                    file.display(),
-                    number + 1
-                );
-            }
+            None => summary.left_out.push(number + 1),
         }
     }
     redact(&mut lines);
-    let mut redacted = 0;
-    for ((entry, said), end) in lines.into_iter().zip(ends) {
-        let line = match said {
-            Said::Frame(frame) => frame.to_string(),
-            Said::Text(text) => text,
+    for ((entry, content), end) in lines.into_iter().zip(ends) {
+        let line = match content {
+            LineContent::Frame(frame) => frame.to_string(),
+            LineContent::Text(text) => text,
         };
         let mut copy = TranscriptEntry { line: line.into(), ..entry }.to_json_line();
         // How the conversation ended stands beside its last frame.
@@ -95,36 +58,34 @@ fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Re
             copy.pop();
             copy = format!("{copy},\"end\":{}}}", Value::from(end));
         }
-        redacted += MARK.as_ref().map_or(0, |mark| mark.find_iter(&copy).count());
+        summary.redacted += MARK.as_ref().map_or(0, |mark| mark.find_iter(&copy).count());
         writeln!(sink, "{}", acp_text::json(&copy))?;
     }
     sink.flush()?;
-    eprintln!(
-        "acp lint: {redacted} value{} redacted; texts of prompts and answers stay: read the copy before you share it",
-        if redacted == 1 { "" } else { "s" }
-    );
-    Ok(left_out)
+    Ok(summary)
 }
 
 /// What a line of a transcript holds.
-enum Said {
+enum LineContent {
     Frame(Value),
     Text(String),
 }
 
-fn read(line: &str) -> Option<(TranscriptEntry, Said)> {
+fn read(line: &str) -> Option<(TranscriptEntry, LineContent)> {
     let entry = TranscriptEntry::parse_at(line, Duration::ZERO).ok()?;
-    let said = match std::str::from_utf8(&entry.line) {
-        Ok(text) => serde_json::from_str(text).map_or_else(|_| Said::Text(secrets(text)), Said::Frame),
-        Err(_) => Said::Text("[redacted: not text]".to_owned()),
+    let content = match std::str::from_utf8(&entry.line) {
+        Ok(text) => {
+            serde_json::from_str(text).map_or_else(|_| LineContent::Text(secrets(text)), LineContent::Frame)
+        }
+        Err(_) => LineContent::Text("[redacted: not text]".to_owned()),
     };
-    Some((entry, said))
+    Some((entry, content))
 }
 
-fn redact(lines: &mut [(TranscriptEntry, Said)]) {
-    let frames = lines.iter_mut().filter_map(|(_, said)| match said {
-        Said::Frame(frame) => Some(frame),
-        Said::Text(_) => None,
+fn redact(lines: &mut [(TranscriptEntry, LineContent)]) {
+    let frames = lines.iter_mut().filter_map(|(_, content)| match content {
+        LineContent::Frame(frame) => Some(frame),
+        LineContent::Text(_) => None,
     });
     let mut frames: Vec<&mut Value> = frames.collect();
     acp_text::redact::conversation(&mut frames);
@@ -198,7 +159,7 @@ mod tests {
     }
 
     fn copy_of(lines: &str, to: &mut Vec<u8>) -> usize {
-        copy(lines.as_bytes(), to, Path::new("talk")).expect("written")
+        redact_transcript(lines.as_bytes(), to).expect("written").left_out.len()
     }
 
     #[test]

@@ -1,24 +1,20 @@
 //! Findings as JUnit XML: a suite per file, a case per requirement that was put to the test.
 
-use std::io::Write;
-
 use acp_rules::{CoverageRow, Severity, registry};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::read::Judged;
+use super::read::LintedTranscript;
 
-/// Writes one report for all files.
-pub(super) fn write(out: &mut impl Write, judged: &[Judged]) -> anyhow::Result<()> {
+/// One report for all files.
+pub(crate) fn render(judged: &[LintedTranscript]) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("acp lint");
     for file in judged {
         report.add_test_suite(suite(file));
     }
-    report.serialize(&mut *out)?;
-    writeln!(out)?;
-    Ok(())
+    Ok(report.to_string()? + "\n")
 }
 
-fn suite(file: &Judged) -> TestSuite {
+fn suite(file: &LintedTranscript) -> TestSuite {
     let mut suite = TestSuite::new(file.name.clone());
     if file.unreadable() {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
@@ -32,7 +28,7 @@ fn suite(file: &Judged) -> TestSuite {
     suite
 }
 
-fn case(file: &Judged, row: &CoverageRow) -> TestCase {
+fn case(file: &LintedTranscript, row: &CoverageRow) -> TestCase {
     let own: Vec<_> =
         file.findings.iter().filter(|shown| shown.finding.requirement == row.requirement).collect();
     let lines: Vec<String> = own

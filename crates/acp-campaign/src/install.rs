@@ -1,12 +1,10 @@
 //! Agents' packages in a cache folder: one folder per agent and version, made by npm or pip.
 
-use std::io::IsTerminal;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitStatus, Stdio};
 
 use acp_profile::{Package, Profile};
-use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 /// An installed agent.
@@ -22,6 +20,58 @@ pub struct Installed {
     pub bin: PathBuf,
 }
 
+/// Why an agent cannot be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// There is no place for it.
+    #[error("cannot find a cache folder; set ACP_CACHE_DIR")]
+    NoCache,
+    /// It is installed in some other way.
+    #[error("profile {0:?} names no package; install the agent by hand and use --command")]
+    NoPackage(String),
+    /// A file or folder cannot be written.
+    #[error("cannot {action} {}: {error}", .path.display())]
+    Write {
+        /// What was to be done.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It needs a newer Python.
+    #[error("profile {name:?} needs python {}.{} or newer, which is not on PATH", .needed.0, .needed.1)]
+    Python {
+        /// The agent.
+        name: String,
+        /// Major and minor version.
+        needed: (u32, u32),
+    },
+    /// The package manager is missing.
+    #[error("cannot run {program}; is it installed?: {error}")]
+    Program {
+        /// The package manager.
+        program: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The package manager failed.
+    #[error("{program} failed ({status}); the whole output is in {}; it ends with:\n{end}", .log.display())]
+    Failed {
+        /// The package manager.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The whole output.
+        log: PathBuf,
+        /// Its last lines.
+        end: String,
+    },
+    /// The package manager did not do what it said.
+    #[error("the installation is not where it should be")]
+    Lost,
+}
+
 /// The file that says that an installation is whole.
 const MARK: &str = "installed.json";
 
@@ -29,13 +79,13 @@ const MARK: &str = "installed.json";
 const NODE: &str = "node@24";
 
 /// `$XDG_CACHE_HOME/acp-workbench`, or `~/.cache/acp-workbench`.
-pub fn cache_folder() -> anyhow::Result<PathBuf> {
+pub fn cache_folder() -> Result<PathBuf, InstallError> {
     if let Some(given) = std::env::var_os("ACP_CACHE_DIR").filter(|given| !given.is_empty()) {
         return Ok(given.into());
     }
     let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    Ok(base.context("cannot find a cache folder; set ACP_CACHE_DIR")?.join("acp-workbench"))
+    Ok(base.ok_or(InstallError::NoCache)?.join("acp-workbench"))
 }
 
 impl Installed {
@@ -87,27 +137,41 @@ fn spec(package: &Package, sign: char) -> String {
     }
 }
 
-/// Installs the packages unless they are there already. This is the one place that uses package registries.
-pub fn install(profile: &Profile, cache: &Path) -> anyhow::Result<Installed> {
+/// Installs the packages unless they are there already. This is the one place that uses package registries. `begin` is told
+/// of each step in words; what it returns is dropped at the step's end.
+pub fn install<T>(
+    profile: &Profile,
+    cache: &Path,
+    begin: &dyn Fn(&str) -> T,
+) -> Result<Installed, InstallError> {
     if let Some(found) = Installed::find(profile, cache) {
-        eprintln!("{} {} is installed", profile.name, found.version);
         return Ok(found);
     }
     if profile.npm.is_empty() && profile.pip.is_empty() {
-        bail!("profile {:?} names no package; install the agent by hand and use --command", profile.name);
+        return Err(InstallError::NoPackage(profile.name.clone()));
     }
     let folder = folder(profile, cache);
+    let cannot = |action| move |(path, error)| InstallError::Write { action, path, error };
+    let at = |path: &Path, done: io::Result<()>| done.map_err(|error| (path.to_owned(), error));
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
+        at(&folder, std::fs::remove_dir_all(&folder)).map_err(cannot("clear"))?;
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let bin = if profile.npm.is_empty() { with_pip(profile, &folder)? } else { with_npm(profile, &folder)? };
-    let mark = json!({"bin": bin, "packages": packages(profile)});
-    std::fs::write(folder.join(MARK), mark.to_string()).context("cannot mark the installation as whole")?;
-    Installed::find(profile, cache).context("the installation is not where it should be")
+    at(&folder, std::fs::create_dir_all(&folder)).map_err(cannot("make"))?;
+    let bin = match profile.npm.is_empty() {
+        true => with_pip(profile, &folder, begin)?,
+        false => with_npm(profile, &folder, begin)?,
+    };
+    let mark = folder.join(MARK);
+    let text = json!({"bin": bin, "packages": packages(profile)}).to_string();
+    at(&mark, std::fs::write(&mark, text)).map_err(cannot("write"))?;
+    Installed::find(profile, cache).ok_or(InstallError::Lost)
 }
 
-fn with_npm(profile: &Profile, folder: &Path) -> anyhow::Result<&'static str> {
+fn with_npm<T>(
+    profile: &Profile,
+    folder: &Path,
+    begin: &dyn Fn(&str) -> T,
+) -> Result<&'static str, InstallError> {
     let mut names: Vec<String> = profile.npm.iter().map(|package| spec(package, '@')).collect();
     if let Some(needed) = profile.needs.get("node").and_then(|needs| least(needs))
         && version_of("node").is_none_or(|own| own < needed)
@@ -116,63 +180,53 @@ fn with_npm(profile: &Profile, folder: &Path) -> anyhow::Result<&'static str> {
     }
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(folder).args(&names);
-    work(&mut npm, &format!("npm: {}", names.join(" ")), folder)?;
+    let _shown = begin(&format!("npm: {}", names.join(" ")));
+    run_logged(&mut npm, folder)?;
     Ok("node_modules/.bin")
 }
 
-fn with_pip(profile: &Profile, folder: &Path) -> anyhow::Result<&'static str> {
+fn with_pip<T>(
+    profile: &Profile,
+    folder: &Path,
+    begin: &dyn Fn(&str) -> T,
+) -> Result<&'static str, InstallError> {
     let needed = profile.needs.get("python").and_then(|needs| least(needs)).unwrap_or((3, 0));
     let pythons = ["python3", "python3.14", "python3.13", "python3.12", "python"];
     let Some(python) = pythons.into_iter().find(|python| version_of(python).is_some_and(|own| own >= needed))
     else {
-        bail!(
-            "profile {:?} needs python {}.{} or newer, which is not on PATH",
-            profile.name,
-            needed.0,
-            needed.1
-        );
+        return Err(InstallError::Python { name: profile.name.clone(), needed });
     };
-    work(
-        Command::new(python).args(["-m", "venv"]).arg(folder.join("venv")),
-        "python: a folder of its own",
-        folder,
-    )?;
+    let shown = begin("python: a folder of its own");
+    run_logged(Command::new(python).args(["-m", "venv"]).arg(folder.join("venv")), folder)?;
+    drop(shown);
     let names: Vec<String> = profile.pip.iter().map(|package| spec(package, '=')).collect();
     let mut pip = Command::new(folder.join("venv/bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(&names);
-    work(&mut pip, &format!("pip: {}", names.join(" ")), folder)?;
+    let _shown = begin(&format!("pip: {}", names.join(" ")));
+    run_logged(&mut pip, folder)?;
     Ok("venv/bin")
 }
 
-/// Runs a step with its output in a file, and shows that something goes on.
-fn work(command: &mut Command, words: &str, folder: &Path) -> anyhow::Result<()> {
+/// Runs a step with its output in a file.
+fn run_logged(command: &mut Command, folder: &Path) -> Result<(), InstallError> {
+    const LAST_LINES: usize = 8;
     let log = folder.join("install.log");
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-    let shown = if std::io::stderr().is_terminal() {
-        let spinner = indicatif::ProgressBar::new_spinner().with_message(words.to_owned());
-        spinner.enable_steady_tick(Duration::from_millis(120));
-        Some(spinner)
-    } else {
-        eprintln!("{words}");
-        None
-    };
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(&log);
+    let files = opened.and_then(|file| Ok((file.try_clone()?, file)));
+    let (out, err) =
+        files.map_err(|error| InstallError::Write { action: "write", path: log.clone(), error })?;
     let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).status();
-    if let Some(spinner) = shown {
-        spinner.finish_and_clear();
+    let status = match command.stdin(Stdio::null()).stdout(out).stderr(err).status() {
+        Ok(status) => status,
+        Err(error) => return Err(InstallError::Program { program, error }),
+    };
+    if status.success() {
+        return Ok(());
     }
-    let status = status.with_context(|| format!("cannot run {program}; is it installed?"))?;
-    if !status.success() {
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
-        let end: Vec<&str> = said.lines().rev().take(8).collect();
-        let end: Vec<&str> = end.into_iter().rev().collect();
-        bail!(
-            "{program} failed ({status}); the whole output is in {}; it ends with:\n{}",
-            log.display(),
-            end.join("\n")
-        );
-    }
-    Ok(())
+    let output = std::fs::read_to_string(&log).unwrap_or_default();
+    let lines: Vec<&str> = output.lines().collect();
+    let end = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+    Err(InstallError::Failed { program, status, log, end })
 }
 
 /// Major and minor version in the first words of `PROGRAM --version`.
@@ -221,7 +275,7 @@ mod tests {
         profile.npm.push(Package { package: "c".to_owned(), version: "1".to_owned() });
         assert_eq!(Installed::find(&profile, cache.path()), None);
         assert!(
-            install(&Profile::bare("n", "n"), cache.path())
+            install(&Profile::bare("n", "n"), cache.path(), &|_| ())
                 .is_err_and(|error| error.to_string().contains("names no package"))
         );
     }

@@ -1,27 +1,21 @@
 //! Findings for programs.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
-use super::read::{Judged, Shown};
+use super::LintSections;
+use super::read::{LintedTranscript, Shown};
 
-/// Writes one document for all files.
-pub(super) fn write(
-    out: &mut impl Write,
-    judged: &[Judged],
-    stats: bool,
-    coverage: bool,
-) -> anyhow::Result<()> {
-    let files: Vec<Value> = judged.iter().map(|file| one(file, stats, coverage)).collect();
-    let document =
-        json!({"format": "acp-lint/1", "schemaVersion": acp_rules::SCHEMA_VERSION, "files": files});
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)?;
-    Ok(())
+/// One document for all files.
+pub(crate) fn render(judged: &[LintedTranscript], sections: LintSections) -> String {
+    let files: Vec<Value> = judged.iter().map(|file| one(file, sections)).collect();
+    format!(
+        "{:#}
+",
+        json!({"format": "acp-lint/1", "schemaVersion": acp_rules::SCHEMA_VERSION, "files": files})
+    )
 }
 
-fn one(file: &Judged, stats: bool, coverage: bool) -> Value {
+fn one(file: &LintedTranscript, sections: LintSections) -> Value {
     let problems: Vec<Value> = file
         .problems
         .iter()
@@ -43,10 +37,10 @@ fn one(file: &Judged, stats: bool, coverage: bool) -> Value {
         "findings": file.findings.iter().map(finding).collect::<Vec<_>>(),
         "notKept": more,
     });
-    if stats {
+    if sections.stats {
         value["stats"] = file.stats.to_json();
     }
-    if coverage {
+    if sections.coverage {
         value["coverage"] = json!(file.coverage.rows);
     }
     value

@@ -1,38 +1,76 @@
 //! Files as prompt content.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1::{
     AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource, EmbeddedResourceResource,
     ImageContent, ResourceLink, TextResourceContents,
 };
-use anyhow::{Context, bail};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::args::TalkArgs;
+/// Why a file cannot be sent along.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// There is no such file.
+    #[error("cannot find {}: {error}", .path.display())]
+    Missing {
+        /// As it was given.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It cannot be read.
+    #[error("cannot read {}: {error}", .path.display())]
+    Unreadable {
+        /// As it was given.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Its name does not say what it is.
+    #[error("{}: its name must end as one of {known}", .path.display())]
+    Kind {
+        /// As it was given.
+        path: PathBuf,
+        /// The endings that are known.
+        known: &'static str,
+    },
+}
 
-/// The content that the flags name, in the order link, embedded, image, audio.
-pub fn from_flags(args: &TalkArgs) -> anyhow::Result<Vec<ContentBlock>> {
-    let mut blocks = Vec::new();
-    for path in &args.file {
-        blocks.push(link(path)?);
+/// Files to send along with a prompt.
+#[derive(Debug, Default)]
+pub struct Attachments<'a> {
+    /// Sent as links.
+    pub file: &'a [PathBuf],
+    /// Sent with their content.
+    pub embed: &'a [PathBuf],
+    /// Sent as images.
+    pub image: &'a [PathBuf],
+    /// Sent as sounds.
+    pub audio: &'a [PathBuf],
+}
+
+impl Attachments<'_> {
+    /// The content, in the order link, embedded, image, audio.
+    pub fn read(&self) -> Result<Vec<ContentBlock>, ContentError> {
+        let each = |paths: &[PathBuf], read: fn(&Path) -> Result<ContentBlock, ContentError>| {
+            paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()
+        };
+        let blocks = [
+            each(self.file, link)?,
+            each(self.embed, embedded)?,
+            each(self.image, image)?,
+            each(self.audio, audio)?,
+        ];
+        Ok(blocks.concat())
     }
-    for path in &args.embed {
-        blocks.push(embedded(path)?);
-    }
-    for path in &args.image {
-        blocks.push(image(path)?);
-    }
-    for path in &args.audio {
-        blocks.push(audio(path)?);
-    }
-    Ok(blocks)
 }
 
 /// A link to a file.
-pub fn link(path: &Path) -> anyhow::Result<ContentBlock> {
-    let real = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+pub fn link(path: &Path) -> Result<ContentBlock, ContentError> {
+    let real = real(path)?;
     let name = real
         .file_name()
         .map_or_else(|| real.display().to_string(), |name| name.to_string_lossy().into_owned());
@@ -44,8 +82,8 @@ pub fn link(path: &Path) -> anyhow::Result<ContentBlock> {
 }
 
 /// A file's content: as text if it is UTF-8, as base64 otherwise.
-pub fn embedded(path: &Path) -> anyhow::Result<ContentBlock> {
-    let uri = uri(&path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?);
+pub fn embedded(path: &Path) -> Result<ContentBlock, ContentError> {
+    let uri = uri(&real(path)?);
     let mime = kind_of(path).map(str::to_owned);
     let resource = match String::from_utf8(read(path)?) {
         Ok(text) => EmbeddedResourceResource::TextResourceContents(
@@ -62,26 +100,30 @@ pub fn embedded(path: &Path) -> anyhow::Result<ContentBlock> {
 }
 
 /// An image.
-pub fn image(path: &Path) -> anyhow::Result<ContentBlock> {
+pub fn image(path: &Path) -> Result<ContentBlock, ContentError> {
     let mime = media(path, "image/", "png, jpeg, gif, webp or svg")?;
     Ok(ContentBlock::Image(ImageContent::new(BASE64_STANDARD.encode(read(path)?), mime)))
 }
 
 /// A sound.
-pub fn audio(path: &Path) -> anyhow::Result<ContentBlock> {
+pub fn audio(path: &Path) -> Result<ContentBlock, ContentError> {
     let mime = media(path, "audio/", "wav, mp3, ogg, flac or aac")?;
     Ok(ContentBlock::Audio(AudioContent::new(BASE64_STANDARD.encode(read(path)?), mime)))
 }
 
-fn media(path: &Path, prefix: &str, known: &str) -> anyhow::Result<&'static str> {
+fn media(path: &Path, prefix: &str, known: &'static str) -> Result<&'static str, ContentError> {
     match kind_of(path) {
         Some(kind) if kind.starts_with(prefix) => Ok(kind),
-        _ => bail!("{}: its name must end as one of {known}", path.display()),
+        _ => Err(ContentError::Kind { path: path.to_owned(), known }),
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+fn real(path: &Path) -> Result<PathBuf, ContentError> {
+    path.canonicalize().map_err(|error| ContentError::Missing { path: path.to_owned(), error })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ContentError> {
+    std::fs::read(path).map_err(|error| ContentError::Unreadable { path: path.to_owned(), error })
 }
 
 fn uri(path: &Path) -> String {
@@ -148,7 +190,7 @@ mod tests {
             std::fs::write(&path, bytes).expect("a file");
             path
         };
-        let value = |block: anyhow::Result<ContentBlock>| {
+        let value = |block: Result<ContentBlock, ContentError>| {
             serde_json::to_value(block.expect("content")).expect("JSON")
         };
         let note = file("a note.md", b"hi");
