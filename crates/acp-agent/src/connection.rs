@@ -73,11 +73,11 @@ pub(crate) async fn converse(mut link: Link, agent: Agent, client: ClientDialect
         agent,
         refused: false,
         began: Instant::now(),
-        hub: Hub::new(crate::identity::NAME, mcp_events).leashed(shared.settings.leash.clone()),
+        hub: Hub::new(crate::identity::NAME, mcp_events).leashed(shared.settings.process_guard.clone()),
         local_tools: LocalTools::new(
             shared.fence.clone(),
             shared.settings.deny.clone(),
-            shared.settings.leash.clone(),
+            shared.settings.process_guard.clone(),
         ),
         tools: Tools::new(events.clone(), shared.fence.clone(), reader),
         model_tasks,

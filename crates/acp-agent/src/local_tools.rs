@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use acp_host::{OfferedCapabilities, ProviderSettings, Providers, Roots};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::Fence;
@@ -20,10 +20,14 @@ pub(crate) struct LocalTools {
 
 impl LocalTools {
     /// LocalTools that stay inside of the fence, and never use what is denied, by whatever name.
-    pub(crate) fn new(fence: Fence, deny: ToolPatterns, leash: Option<ProcessGuard>) -> Self {
+    pub(crate) fn new(fence: Fence, deny: ToolPatterns, process_guard: Option<ProcessGuard>) -> Self {
         let rules = PolicyRules { deny, ..PolicyRules::of(Policy::Yolo) };
-        let settings =
-            ProviderSettings { offer: OfferedCapabilities::ALL, rules, leash, ..ProviderSettings::default() };
+        let settings = ProviderSettings {
+            offer: OfferedCapabilities::ALL,
+            rules,
+            process_guard,
+            ..ProviderSettings::default()
+        };
         Self { providers: Providers::new(settings), fence, opened: HashMap::new() }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{ClientDialect, DialectChoice};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::{Link, LinkSettings, Listener};
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
@@ -51,7 +51,7 @@ pub struct AgentServerSettings {
     /// The token that clients must sign in with.
     pub token: Option<String>,
     /// Who ends the agent's commands and MCP servers when it cannot; without it they outlive a kill.
-    pub leash: Option<ProcessGuard>,
+    pub process_guard: Option<ProcessGuard>,
 }
 
 /// Where sessions are kept.

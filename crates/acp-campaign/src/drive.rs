@@ -19,7 +19,7 @@ use crate::calibrate::Calibration;
 use crate::cell::Cell;
 use crate::evidence::file_name;
 use crate::forms;
-use crate::mind::Mind;
+use crate::mind::{Mind, ModelSetupError};
 use crate::stub::{self, HttpStub};
 use crate::target::{Target, Way};
 use crate::test_run::{Place, TestRun};
@@ -34,7 +34,7 @@ const LONGER_QUIET: u32 = 4;
 /// How every test of a run is driven.
 #[derive(Debug, Clone)]
 pub struct Conditions {
-    /// The program that supervises agents, and holds the leash of what they run through us (`acp` itself); without it
+    /// The program that supervises agents, and holds the process guard of what they run through us (`acp` itself); without it
     /// descendants are killed by process group only.
     pub supervisor: Option<PathBuf>,
     /// Line limit and queue bounds.
@@ -163,14 +163,14 @@ pub async fn drive(
     }
     let http = match HttpStub::start(program, &cell, conditions).await {
         Ok(http) => http,
-        Err(reason) => return Driven::fault(program, reason),
+        Err(error) => return Driven::fault(program, error.to_string()),
     };
     if let Some(http) = &http {
         setup.variables.set("mcpHttp", http.url.as_str());
     }
     let mind = match mind(program, target, &cell).await {
         Ok(mind) => mind,
-        Err(reason) => return Driven::fault(program, reason),
+        Err(error) => return Driven::fault(program, error.to_string()),
     };
     let model = mind.as_ref().map(Mind::url);
     if let Some(url) = &model {
@@ -179,7 +179,8 @@ pub async fn drive(
     let supervisor = conditions.supervisor.as_deref();
     let start = match target.prepare(&cell, supervisor, &conditions.wire, model.as_deref()).await {
         Ok(start) => start,
-        Err(reason) => {
+        Err(error) => {
+            let reason = error.to_string();
             return Driven { unreachable: Some(reason.clone()), ..Driven::fault(program, reason) };
         }
     };
@@ -227,7 +228,7 @@ fn ended(program: &Arc<Program>, mut run: Run) -> Option<Driven> {
     Some(Driven { outcome, ..Driven::fault(program, String::new()) })
 }
 
-async fn mind(program: &Program, target: &Target, cell: &Cell) -> Result<Option<Mind>, String> {
+async fn mind(program: &Program, target: &Target, cell: &Cell) -> Result<Option<Mind>, ModelSetupError> {
     if !target.has_model() {
         return Ok(None);
     }

@@ -33,9 +33,9 @@ mod wire;
 
 pub use campaign::{Campaign, Progress};
 pub use drive::{Conditions, Driven, Probed, Watch, drive};
-pub use mind::check_rules;
+pub use mind::{ModelSetupError, check_rules};
 pub use proof::Proof;
-pub use real::Real;
+pub use real::{PrepareError, Real};
 pub use room::Room;
 pub use select::Selection;
 pub use suite::SuiteError;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_comply::{Program, TestOutcome, Verdict};
-use acp_model::{EndpointSettings, Hints, ModelEndpoint, ModelScript};
+use acp_model::{EndpointSettings, Hints, ModelEndpoint, ModelScript, ModelScriptError};
 use serde_json::{Value, json};
 
 use crate::cell::Cell;
@@ -27,17 +27,34 @@ pub(crate) enum Trouble {
     Circle(String),
 }
 
+/// Why a test has no scripted model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelSetupError {
+    /// Its rules cannot be read.
+    #[error("\"model\" of {file}: {error}")]
+    Rules {
+        /// The test.
+        file: String,
+        /// What is wrong.
+        error: ModelScriptError,
+    },
+    /// Its address is not to be had.
+    #[error("the scripted model cannot listen on loopback: {0}")]
+    Listen(std::io::Error),
+}
+
 /// Whether the rules that a test has for its model can be used.
-pub fn check_rules(program: &Program) -> Result<(), String> {
+pub fn check_rules(program: &Program) -> Result<(), ModelSetupError> {
     let somewhere =
         |text: &str| crate::cell::FOLDERS.iter().fold(text.to_owned(), |text, name| text.replace(name, "/"));
     script(program, somewhere).map(|_| ())
 }
 
 /// The rules of a test, with the cell's folders filled in.
-fn script(program: &Program, fill: impl Fn(&str) -> String) -> Result<ModelScript, String> {
+fn script(program: &Program, fill: impl Fn(&str) -> String) -> Result<ModelScript, ModelSetupError> {
     let rules: Value = program.model.iter().map(|rule| filled(rule, &fill)).collect();
-    ModelScript::from_value(&rules).map_err(|error| format!("\"model\" of {}: {error}", program.file))
+    ModelScript::from_value(&rules)
+        .map_err(|error| ModelSetupError::Rules { file: program.file.clone(), error })
 }
 
 fn filled(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
@@ -53,7 +70,7 @@ fn filled(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
 
 impl Mind {
     /// Starts the endpoint with the test's rules; what no rule matches is answered as a plain wish.
-    pub async fn start(program: &Program, cell: &Cell, hints: Hints) -> Result<Mind, String> {
+    pub async fn start(program: &Program, cell: &Cell, hints: Hints) -> Result<Mind, ModelSetupError> {
         let script = script(program, |text| cell.fill_in(text))?;
         let settings = EndpointSettings {
             script,
@@ -61,9 +78,7 @@ impl Mind {
             stall_limit: Duration::from_secs(120),
             ..EndpointSettings::default()
         };
-        let endpoint = ModelEndpoint::start(settings)
-            .await
-            .map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?;
+        let endpoint = ModelEndpoint::start(settings).await.map_err(ModelSetupError::Listen)?;
         Ok(Mind { endpoint, seen: 0 })
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use acp_link::child;
 use acp_match::Vars;
-use acp_profile::{Launch, Profile};
+use acp_profile::{Launch, Profile, ResolveError};
 
 use crate::cell::Cell;
 
@@ -20,6 +20,54 @@ const KEPT: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "TERM", "SHELL"];
 const NOBODY: u32 = 65534;
 /// How long a command that prepares an agent's home may take.
 const PREPARING: Duration = Duration::from_secs(120);
+
+/// Why an installed agent cannot be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// There is no port for it.
+    #[error("no loopback port is free for the agent: {0}")]
+    Port(io::Error),
+    /// Its profile cannot be filled in.
+    #[error(transparent)]
+    Profile(#[from] ResolveError),
+    /// Its home cannot be filled.
+    #[error("cannot fill the agent's home: {0}")]
+    Home(io::Error),
+    /// Its user may not start it.
+    #[error(
+        "{} does not work for root and is started as user {NOBODY}, who may not enter {}; install it elsewhere with \
+         ACP_CACHE_DIR",
+        .program.display(),
+        .folder.display()
+    )]
+    NoEntry {
+        /// What was to be started.
+        program: PathBuf,
+        /// A folder on the way to it.
+        folder: PathBuf,
+    },
+    /// A command that prepares its home cannot be started.
+    #[error("cannot prepare the agent with {command}: {error}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It does not end.
+    #[error("preparing the agent took too long: {0}")]
+    Slow(String),
+    /// It failed.
+    #[error("preparing the agent failed ({status}): {command}: {last}")]
+    Failed {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// The last line that it wrote.
+        last: String,
+    },
+}
 
 /// An installed agent with its profile.
 #[derive(Debug, Clone)]
@@ -85,8 +133,8 @@ impl Real {
     }
 
     /// Fills the agent's home and says what to start. `model` is the address of its model.
-    pub(crate) async fn ready(&self, cell: &Cell, model: Option<&str>) -> Result<Ready, String> {
-        let port = if self.over_tcp { Some(free_port().map_err(|error| error.to_string())?) } else { None };
+    pub(crate) async fn ready(&self, cell: &Cell, model: Option<&str>) -> Result<Ready, PrepareError> {
+        let port = self.over_tcp.then(free_port).transpose().map_err(PrepareError::Port)?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut vars = Vars::new()
             .with("home", text(&cell.home))
@@ -101,8 +149,8 @@ impl Real {
             vars.set("port", port.to_string());
         }
         let profile = Profile { args: self.args(), ..self.profile.clone() };
-        let launch = profile.resolve(&vars).map_err(|error| error.to_string())?;
-        self.furnish(cell, &launch).map_err(|error| format!("cannot fill the agent's home: {error}"))?;
+        let launch = profile.resolve(&vars)?;
+        self.furnish(cell, &launch).map_err(PrepareError::Home)?;
         for command in &launch.prepare {
             self.prepare(cell, &launch, command).await?;
         }
@@ -130,7 +178,7 @@ impl Real {
         launch: &Launch,
         program: &str,
         args: &[String],
-    ) -> Result<child::SpawnOptions, String> {
+    ) -> Result<child::SpawnOptions, PrepareError> {
         let mut options = match self.user() {
             None => child::SpawnOptions::new(program).args(args),
             Some(user) => {
@@ -159,7 +207,7 @@ impl Real {
         Ok(options)
     }
 
-    async fn prepare(&self, cell: &Cell, launch: &Launch, command: &[String]) -> Result<(), String> {
+    async fn prepare(&self, cell: &Cell, launch: &Launch, command: &[String]) -> Result<(), PrepareError> {
         let Some((program, args)) = command.split_first() else { return Ok(()) };
         let options = self.options(cell, launch, program, args)?;
         let mut process = tokio::process::Command::new(&options.program);
@@ -172,16 +220,18 @@ impl Real {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let words = command.join(" ");
-        let done = tokio::time::timeout(PREPARING, process.output()).await;
-        let done = done.map_err(|_| format!("preparing the agent took too long: {words}"))?;
-        let done = done.map_err(|error| format!("cannot prepare the agent with {words}: {error}"))?;
+        let command = command.join(" ");
+        let done = match tokio::time::timeout(PREPARING, process.output()).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(error)) => return Err(PrepareError::Command { command, error }),
+            Err(_) => return Err(PrepareError::Slow(command)),
+        };
         if done.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&done.stderr);
-        let last = said.lines().last().unwrap_or_default();
-        Err(format!("preparing the agent failed ({}): {words}: {last}", done.status))
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        let last = stderr.lines().last().unwrap_or_default().to_owned();
+        Err(PrepareError::Failed { command, status: done.status, last })
     }
 }
 
@@ -200,16 +250,12 @@ fn give(folder: &Path, user: u32) -> io::Result<()> {
 }
 
 /// Another user can start the program only where everybody may walk.
-fn reachable(program: &Path) -> Result<(), String> {
+fn reachable(program: &Path) -> Result<(), PrepareError> {
     for folder in program.ancestors().skip(1).filter(|folder| folder.is_absolute()) {
         let Ok(meta) = std::fs::metadata(folder) else { continue };
         if meta.permissions().mode() & 0o001 == 0 {
-            return Err(format!(
-                "{} does not work for root and is started as user {NOBODY}, who may not enter {}; install it elsewhere \
-                 with ACP_CACHE_DIR",
-                program.display(),
-                folder.display()
-            ));
+            let (program, folder) = (program.to_owned(), folder.to_owned());
+            return Err(PrepareError::NoEntry { program, folder });
         }
     }
     Ok(())

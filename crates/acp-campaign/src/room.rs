@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::cell::Cell;
-use crate::real::Real;
+use crate::real::{PrepareError, Real};
 
 /// Why an installed agent cannot be started with a home and a model of its own.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +23,8 @@ pub enum RoomError {
     #[error("the scripted model cannot listen on loopback: {0}")]
     Model(std::io::Error),
     /// Its home cannot be prepared as the profile wants.
-    #[error("{0}")]
-    Prepare(String),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// It does not start.
     #[error(transparent)]
     Start(#[from] child::SpawnError),
@@ -65,7 +65,7 @@ impl Room {
                 None
             };
             let url = model.as_ref().map(ModelEndpoint::url);
-            let ready = real.ready(&cell, url.as_deref()).await.map_err(RoomError::Prepare)?;
+            let ready = real.ready(&cell, url.as_deref()).await?;
             let options = child::SpawnOptions { supervisor, ..ready.options };
             let (link, child) = child::spawn(&options)?;
             Ok((Room { profile: real.profile.clone(), cell, _model: model }, link, child))

@@ -16,12 +16,26 @@ pub(crate) struct HttpStub {
     _child: acp_link::child::Child,
 }
 
+/// Why there is no stub MCP server.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StubError {
+    /// It does not start.
+    #[error(transparent)]
+    Start(#[from] acp_link::child::SpawnError),
+    /// It said nothing.
+    #[error("the stub MCP server did not say where it listens")]
+    Silent,
+    /// It said something else.
+    #[error("the stub MCP server has no address")]
+    NoAddress,
+}
+
 impl HttpStub {
     pub async fn start(
         program: &Program,
         cell: &Cell,
         conditions: &Conditions,
-    ) -> Result<Option<HttpStub>, String> {
+    ) -> Result<Option<HttpStub>, StubError> {
         let Some(stub) = &conditions.mcp_stub else { return Ok(None) };
         if !mentions(program, &["${mcpHttp}"]) {
             return Ok(None);
@@ -31,11 +45,11 @@ impl HttpStub {
             supervisor: conditions.supervisor.clone(),
             ..acp_link::child::SpawnOptions::new(stub).args(["mcp-stub", "--http", "--log", &log])
         };
-        let (mut link, child) = acp_link::child::spawn(&options).map_err(|error| error.to_string())?;
+        let (mut link, child) = acp_link::child::spawn(&options)?;
         let first = tokio::time::timeout(Duration::from_secs(10), link.rx.recv()).await;
-        let line = first.ok().flatten().ok_or("the stub MCP server did not say where it listens")?;
+        let line = first.ok().flatten().ok_or(StubError::Silent)?;
         let said: Value = serde_json::from_slice(line.line.bytes()).unwrap_or(Value::Null);
-        let url = said.get("url").and_then(Value::as_str).ok_or("the stub MCP server has no address")?;
+        let url = said.get("url").and_then(Value::as_str).ok_or(StubError::NoAddress)?;
         Ok(Some(HttpStub { url: url.to_owned(), _link: link, _child: child }))
     }
 }

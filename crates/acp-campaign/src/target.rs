@@ -14,7 +14,7 @@ use acp_relay::{SessionAliases, translated_resuming};
 
 use crate::cell::Cell;
 use crate::forms::Refused;
-use crate::real::Real;
+use crate::real::{PrepareError, Real};
 use crate::wire::AtEof;
 
 /// An agent under test.
@@ -192,7 +192,7 @@ impl Target {
         supervisor: Option<&Path>,
         wire: &LinkSettings,
         model: Option<&str>,
-    ) -> Result<Start, String> {
+    ) -> Result<Start, PrepareError> {
         let (mut options, port) = match &self.way {
             Way::Start { program, args, env, cwd } => {
                 let mut options = start_options(program, args, env, cell, model);

@@ -16,7 +16,7 @@ use acp_driver::drive;
 use acp_host::{OfferedCapabilities, ProviderSettings, Providers, Roots};
 use acp_link::Link;
 use acp_link::child::{Child, Exit};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_policy::PolicyRules;
 use acp_rpc::{Frame, Line, View};
 use bytes::Bytes;
@@ -249,7 +249,7 @@ impl<'a> TestRun<'a> {
                     offer: OfferedCapabilities::from_capabilities(capabilities),
                     rules: PolicyRules::of(self.program.policy),
                     default_roots: Some(roots),
-                    leash: self.conditions.supervisor.clone().map(ProcessGuard::new),
+                    process_guard: self.conditions.supervisor.clone().map(ProcessGuard::new),
                     ..ProviderSettings::default()
                 }));
             }

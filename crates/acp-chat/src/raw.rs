@@ -7,7 +7,7 @@ use acp_dialect::Dialect;
 use acp_host::target::{AgentConnection, AgentTarget};
 use acp_host::{AcpClient, ClientError, ClientEvent, ClientOptions, Events, Observed, Timeouts, Workspace};
 use acp_link::Tap;
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_policy::PolicyRules;
 use acp_proto::method;
 use acp_rpc::{Direction, Frame};
@@ -73,7 +73,7 @@ impl Raw {
             ClientOptions {
                 rules: options.rules,
                 timeouts,
-                leash: ProcessGuard::by_this_program(),
+                process_guard: ProcessGuard::by_this_program(),
                 ..ClientOptions::default()
             },
         );

@@ -11,7 +11,7 @@ use acp_host::target::{AgentConnection, AgentTarget};
 use acp_host::{
     AcpClient, ClientError, ClientEvent, ClientOptions, Events, Timeouts, UserQuestion, Workspace,
 };
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::{Tap, token};
 use acp_policy::PolicyRules;
 use acp_rpc::Direction;
@@ -128,7 +128,7 @@ impl Talk {
             rules: options.rules.clone(),
             person: options.person.then_some(ask),
             timeouts: timeouts(options.timeout),
-            leash: ProcessGuard::by_this_program(),
+            process_guard: ProcessGuard::by_this_program(),
             ..ClientOptions::default()
         };
         let (connection, room) = match &options.scripted {

@@ -75,7 +75,7 @@ impl Tool {
 /// A history that is being replayed, collected for a form that gives it in one piece.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
-    pub(crate) messages: Vec<Said>,
+    pub(crate) messages: Vec<SpokenMessage>,
     /// Updates that are no plain text.
     pub(crate) others: Vec<Value>,
     bytes: usize,
@@ -84,7 +84,7 @@ pub(crate) struct Replay {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct SpokenMessage {
     pub(crate) by_user: bool,
     pub(crate) text: String,
     /// The message that it belongs to, if that was said.
@@ -99,11 +99,12 @@ impl Replay {
             return;
         }
         let message = message.map(str::to_owned);
-        let goes_on =
-            |last: &Said| !by_user || last.message.is_none() || message.is_none() || last.message == message;
+        let goes_on = |last: &SpokenMessage| {
+            !by_user || last.message.is_none() || message.is_none() || last.message == message
+        };
         match self.messages.last_mut() {
             Some(last) if last.by_user == by_user && goes_on(last) => last.text.push_str(text),
-            _ => self.messages.push(Said { by_user, text: text.to_owned(), message }),
+            _ => self.messages.push(SpokenMessage { by_user, text: text.to_owned(), message }),
         }
     }
 

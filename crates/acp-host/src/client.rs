@@ -115,7 +115,7 @@ impl AcpClient {
             limits: options.limits,
             person: options.person.clone(),
             default_roots: None,
-            leash: options.leash.clone(),
+            process_guard: options.process_guard.clone(),
         });
         let (commands, inbox) = mpsc::channel(64);
         let (out, notes) = mpsc::channel(256);

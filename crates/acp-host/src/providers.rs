@@ -10,7 +10,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_policy::PolicyRules;
 use acp_proto::{error_code, join, method, update};
 use acp_rpc::{Frame, Id, RpcError, View};
@@ -43,7 +43,7 @@ pub struct ProviderSettings {
     /// The folders for sessions that nobody opened with [`Providers::open_session`].
     pub default_roots: Option<Roots>,
     /// Who ends terminals when we cannot; without it they outlive a kill of ours.
-    pub leash: Option<ProcessGuard>,
+    pub process_guard: Option<ProcessGuard>,
 }
 
 /// How much the agent may use through its client.

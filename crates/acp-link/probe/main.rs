@@ -1,4 +1,4 @@
-//! The other side of this crate's tests: a supervisor, a leash, an agent on its own stdio, and a parent to be killed.
+//! The other side of this crate's tests: a supervisor, a process guard, an agent on its own stdio, and a parent to be killed.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use acp_link::child::{SpawnOptions, spawn};
 use acp_link::kept;
-use acp_link::leash::{self, ProcessGuard, ProcessMark};
+use acp_link::process_guard::{self, ProcessGuard, ProcessMark};
 use acp_link::{Link, LinkSettings, stdio, supervisor};
 use acp_rpc::Line;
 
@@ -16,8 +16,8 @@ fn main() -> ExitCode {
     if command == supervisor::ARGUMENT {
         return supervisor::main(args);
     }
-    if command == leash::ARGUMENT {
-        return leash::main();
+    if command == process_guard::ARGUMENT {
+        return process_guard::main();
     }
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let argument = args.first().map_or("", String::as_str);
@@ -94,21 +94,21 @@ async fn keeper(script: &str) {
     tokio::time::sleep(Duration::from_secs(1000)).await;
 }
 
-/// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for both. A script
+/// Starts a command under the process guard; when it is told to, puts another one on it and lets that go; waits for both. A script
 /// that says `unheld` is only marked, as if we were killed right after its start.
 fn holder(script: &str) {
-    let leash = ProcessGuard::new(std::env::current_exe().unwrap());
+    let process_guard = ProcessGuard::new(std::env::current_exe().unwrap());
     let start = |mark: &ProcessMark| {
         let mut command = Command::new("sh");
-        command.args(["-c", script]).env(leash::VARIABLE, mark).process_group(0).spawn().unwrap()
+        command.args(["-c", script]).env(process_guard::VARIABLE, mark).process_group(0).spawn().unwrap()
     };
-    let mark = leash.mark();
+    let mark = process_guard.mark();
     let mut held = start(&mark);
     let number = held.id();
     let _kept = if script.contains("unheld") { (Some(mark), None) } else { (None, mark.hold(number)) };
     println!("held {number}");
     std::io::stdin().read_line(&mut String::new()).unwrap();
-    let mark = leash.mark();
+    let mark = process_guard.mark();
     let mut free = start(&mark);
     drop(mark.hold(free.id()));
     println!("free {}", free.id());

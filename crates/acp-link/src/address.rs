@@ -99,7 +99,7 @@ impl Address {
     /// Connects, and shows this token if there is one.
     pub async fn connect(&self, wire: &LinkSettings, token: Option<&str>) -> Result<Link, ConnectError> {
         let link = self.transport.connect(&self.url, wire, token).await?;
-        if let Some(token) = token.filter(|_| !self.transport.has_door()) {
+        if let Some(token) = token.filter(|_| !self.transport.checks_access()) {
             let refused =
                 |closed| ConnectError::Refused { url: self.url.clone(), error: io::Error::other(closed) };
             link.tx.send(token::line(token).raw()).await.map_err(refused)?;

@@ -19,7 +19,7 @@ use tokio::net::unix::pipe;
 
 use crate::child::Exit;
 use crate::child::report::{self, Failure, Starting};
-use crate::leash::{self, ProcessGuard, ProcessMark};
+use crate::process_guard::{self, ProcessGuard, ProcessMark};
 use crate::supervisor;
 
 /// A command that is ready to be started. Set its input and output on [`command`](PreparedCommand::command).
@@ -49,11 +49,11 @@ pub struct CommandEnd {
 }
 
 /// Puts a supervisor before a command: its program, arguments, environment and folder are taken over. The supervisor is
-/// the program of the leash, and its mark is for the case that the supervisor is killed, with us or without.
-pub fn wrap(command: &Command, leash: &ProcessGuard) -> io::Result<PreparedCommand> {
-    let mark = leash.mark();
+/// the program of the process guard, and its mark is for the case that the supervisor is killed, with us or without.
+pub fn wrap(command: &Command, process_guard: &ProcessGuard) -> io::Result<PreparedCommand> {
+    let mark = process_guard.mark();
     let (mut wrapped, starting) =
-        report::keeping(command.get_program(), command.get_args(), &leash.program())?;
+        report::keeping(command.get_program(), command.get_args(), &process_guard.program())?;
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => wrapped.env(supervisor::passed_on(name), value),
@@ -63,7 +63,7 @@ pub fn wrap(command: &Command, leash: &ProcessGuard) -> io::Result<PreparedComma
     if let Some(folder) = command.get_current_dir() {
         wrapped.current_dir(folder);
     }
-    wrapped.env(leash::VARIABLE, &mark).process_group(0);
+    wrapped.env(process_guard::VARIABLE, &mark).process_group(0);
     Ok(PreparedCommand { command: wrapped, starting, mark })
 }
 
@@ -113,7 +113,7 @@ impl RunningCommand {
     fn end(mut self, word: &[u8]) {
         let _ = rustix::io::write(&self.lifeline, word);
         std::thread::spawn(move || {
-            // The lifeline is open until it has obeyed: its end would mean that we are gone. Who waits for the leash
+            // The lifeline is open until it has obeyed: its end would mean that we are gone. Who waits for the process guard
             // hears of the mark until then.
             let RunningCommand { keeper, lifeline, mark, .. } = &mut self;
             let _ = keeper.wait();

@@ -2,7 +2,7 @@
 //!
 //! **What it is.** A transport is a function that returns a [`Link`]: a [`Sender`] and a [`Receiver`], both
 //! bounded, so that a slow reader slows the writer down and nothing grows. [`child`] starts an agent and leaves
-//! no process of its behind ([`leash`] does so for other commands), [`stdio`] speaks over our own standard streams, [`tcp`] and [`ws`] over sockets,
+//! no process of its behind ([`process_guard`] does so for other commands), [`stdio`] speaks over our own standard streams, [`tcp`] and [`ws`] over sockets,
 //! [`memory`] inside one process, an [`Address`] or a [`ListenAddress`] over whichever it names, [`stream`] over any pair of byte streams. A [`Tap`] writes a transcript.
 //!
 //! **What it will never do.** Understand JSON, drop or repair a line, queue without a bound, or block a thread of
@@ -15,16 +15,16 @@ compile_error!(
     "acp-link needs a Unix system: Linux, or macOS with fewer guarantees about an agent's descendants"
 );
 
+mod access;
 mod address;
 mod browser;
 pub mod child;
 pub mod credentials;
-mod door;
 mod gauge;
 pub mod kept;
-pub mod leash;
 mod listen;
 mod outbox;
+pub mod process_guard;
 mod receiver;
 mod sender;
 pub mod signals;
@@ -39,9 +39,9 @@ pub mod ws;
 
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};
 
+pub use access::{AccessControl, VisitorInfo, same_secret};
 pub use address::{Address, AddressError, ConnectError};
-pub use door::{AccessControl, VisitorInfo, same_secret};
-pub use listen::{ListenAddress, ListenError, Listener};
+pub use listen::{ListenAddress, ListenAddressError, ListenError, Listener};
 pub use receiver::{Arrival, Burst, LinkEnd, Receiver};
 pub use sender::{GLANCE, LinkClosed, Sender, TrySendError};
 pub use tap::{Tap, TapError};

@@ -50,11 +50,11 @@ impl ListenAddress {
         ListenAddress { transport: &crate::ws::WebSocket, socket }
     }
 
-    /// Whether clients show tokens and origins when they connect, so that a [`AccessControl`] decides who comes in. Without one,
+    /// Whether clients show tokens and origins when they connect, so that an [`AccessControl`] decides who comes in. Without one,
     /// the token is the first line.
     #[must_use]
-    pub fn has_door(&self) -> bool {
-        self.transport.has_door()
+    pub fn checks_access(&self) -> bool {
+        self.transport.checks_access()
     }
 
     /// Whether only this machine can reach it.
@@ -70,25 +70,55 @@ impl ListenAddress {
     }
 }
 
-impl FromStr for ListenAddress {
-    type Err = String;
+/// Why a text is not an address to listen on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenAddressError {
+    /// No transport has this scheme.
+    #[error("write {}", ListenAddress::examples())]
+    Scheme,
+    /// The transport knows no paths.
+    #[error("{0}:// addresses have no path")]
+    NoPath(&'static str),
+    /// The transport serves one path.
+    #[error("agents are served under {served}, not under /{given}")]
+    Path {
+        /// The path there is.
+        served: &'static str,
+        /// The path that was given.
+        given: String,
+    },
+    /// It is not a host with a port, or the host is not known.
+    #[error("{place:?} is not HOST:PORT: {error}")]
+    Place {
+        /// What was given.
+        place: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The host has no address.
+    #[error("{0:?} is no address")]
+    Nowhere(String),
+}
 
-    fn from_str(text: &str) -> Result<ListenAddress, String> {
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
+
+    fn from_str(text: &str) -> Result<ListenAddress, ListenAddressError> {
         let split = text.split_once("://").and_then(|(scheme, rest)| Some((transport::named(scheme)?, rest)));
         let Some((transport, rest)) = split else {
-            return Err(format!("write {}", ListenAddress::examples()));
+            return Err(ListenAddressError::Scheme);
         };
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
         if !path.is_empty() && path != transport.path().trim_start_matches('/') {
-            let served = match transport.path() {
-                "" => format!("{}:// addresses have no path", transport.scheme()),
-                served => format!("agents are served under {served}, not under /{path}"),
-            };
-            return Err(served);
+            return Err(match transport.path() {
+                "" => ListenAddressError::NoPath(transport.scheme()),
+                served => ListenAddressError::Path { served, given: path.to_owned() },
+            });
         }
         let found = place.to_socket_addrs();
-        let mut found = found.map_err(|error| format!("{place:?} is not HOST:PORT: {error}"))?;
-        let socket = found.next().ok_or_else(|| format!("{place:?} is no address"))?;
+        let mut found =
+            found.map_err(|error| ListenAddressError::Place { place: place.to_owned(), error })?;
+        let socket = found.next().ok_or_else(|| ListenAddressError::Nowhere(place.to_owned()))?;
         Ok(ListenAddress { transport, socket })
     }
 }
@@ -103,18 +133,18 @@ pub(crate) trait Accept: Send {
 pub struct Listener {
     accept: Box<dyn Accept>,
     address: SocketAddr,
-    has_door: bool,
+    checks_access: bool,
 }
 
 impl Listener {
-    /// Listens. `door` decides who comes in, where the transport has one. Must be called inside a tokio runtime.
+    /// Listens. `access` decides who may connect, where the transport has one. Must be called inside a tokio runtime.
     pub fn bind(
         at: ListenAddress,
         wire: &LinkSettings,
-        door: AccessControl,
+        access: AccessControl,
     ) -> Result<Listener, ListenError> {
         let failed = |error| ListenError { address: at.socket, error };
-        Listener::of(bound(at.socket).map_err(failed)?, at, wire, door)
+        Listener::of(bound(at.socket).map_err(failed)?, at, wire, access)
     }
 
     /// Listens on a socket that is open already.
@@ -122,23 +152,27 @@ impl Listener {
         socket: std::net::TcpListener,
         at: ListenAddress,
         wire: &LinkSettings,
-        door: AccessControl,
+        access: AccessControl,
     ) -> Result<Listener, ListenError> {
         let open = || {
             socket.set_nonblocking(true)?;
             TcpListener::from_std(socket)
         };
-        Listener::of(open().map_err(|error| ListenError { address: at.socket, error })?, at, wire, door)
+        Listener::of(open().map_err(|error| ListenError { address: at.socket, error })?, at, wire, access)
     }
 
     fn of(
         socket: TcpListener,
         at: ListenAddress,
         wire: &LinkSettings,
-        door: AccessControl,
+        access: AccessControl,
     ) -> Result<Listener, ListenError> {
         let address = socket.local_addr().map_err(|error| ListenError { address: at.socket, error })?;
-        Ok(Listener { accept: at.transport.listen(socket, wire, door), address, has_door: at.has_door() })
+        Ok(Listener {
+            accept: at.transport.listen(socket, wire, access),
+            address,
+            checks_access: at.checks_access(),
+        })
     }
 
     /// Where it listens.
@@ -147,10 +181,10 @@ impl Listener {
         self.address
     }
 
-    /// Whether clients have passed a [`AccessControl`].
+    /// Whether clients have passed an [`AccessControl`].
     #[must_use]
-    pub fn has_door(&self) -> bool {
-        self.has_door
+    pub fn checks_access(&self) -> bool {
+        self.checks_access
     }
 
     /// The next client, and what is known of it. Cancel safe.

@@ -72,7 +72,7 @@ impl Transport for Tcp {
         ""
     }
 
-    fn has_door(&self) -> bool {
+    fn checks_access(&self) -> bool {
         false
     }
 

@@ -21,9 +21,9 @@ pub(crate) trait Transport: Send + Sync {
     /// What follows host and port in an address, if anything does.
     fn path(&self) -> &'static str;
 
-    /// Whether clients show tokens and origins when they connect, so that a [`AccessControl`] can refuse them. Without a door, the
+    /// Whether clients show tokens and origins when they connect, so that an [`AccessControl`] can refuse them. Without a access, the
     /// token is the first line.
-    fn has_door(&self) -> bool;
+    fn checks_access(&self) -> bool;
 
     /// Connects to what listens at `url`.
     fn connect<'a>(
@@ -34,7 +34,7 @@ pub(crate) trait Transport: Send + Sync {
     ) -> BoxFuture<'a, Result<Link, ConnectError>>;
 
     /// Takes clients from an open socket.
-    fn listen(&self, socket: TcpListener, wire: &LinkSettings, door: AccessControl) -> Box<dyn Accept>;
+    fn listen(&self, socket: TcpListener, wire: &LinkSettings, access: AccessControl) -> Box<dyn Accept>;
 }
 
 /// The transport of this scheme.

@@ -35,8 +35,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config, client_async_with_config};
 
+use crate::access::{self, AccessControl, VisitorInfo};
 use crate::address::ConnectError;
-use crate::door::{self, AccessControl, VisitorInfo};
 use crate::listen::Accept;
 use crate::outbox::{Batch, CLOSED_BY_US, Framing, Outbox};
 use crate::receiver::Source;
@@ -115,13 +115,13 @@ pub async fn listen(address: impl ToSocketAddrs, wire: &LinkSettings) -> io::Res
     listen_behind(address, wire, AccessControl::default()).await
 }
 
-/// Like [`listen`], for those whom the door lets in.
+/// Like [`listen`], for those who may connect.
 pub async fn listen_behind(
     address: impl ToSocketAddrs,
     wire: &LinkSettings,
-    door: AccessControl,
+    access: AccessControl,
 ) -> io::Result<WebSocketClients> {
-    Ok(WebSocketClients::new(TcpListener::bind(address).await?, wire, door))
+    Ok(WebSocketClients::new(TcpListener::bind(address).await?, wire, access))
 }
 
 /// A socket that takes clients over WebSocket.
@@ -132,13 +132,13 @@ pub struct WebSocketClients {
     /// Connections in their handshake: a slow one does not keep others waiting.
     opening: JoinSet<Option<(Socket, SocketAddr, VisitorInfo)>>,
     refused: u64,
-    door: Arc<AccessControl>,
+    access: Arc<AccessControl>,
 }
 
 impl WebSocketClients {
-    fn new(socket: TcpListener, wire: &LinkSettings, door: AccessControl) -> WebSocketClients {
+    fn new(socket: TcpListener, wire: &LinkSettings, access: AccessControl) -> WebSocketClients {
         WebSocketClients {
-            door: Arc::new(door),
+            access: Arc::new(access),
             socket,
             wire: wire.clone(),
             opening: JoinSet::new(),
@@ -169,9 +169,9 @@ impl WebSocketClients {
                 tokio::select! {
                     accepted = self.socket.accept() => {
                         let (socket, peer) = accepted?;
-                        let (config, door) = (config(&self.wire), self.door.clone());
+                        let (config, access) = (config(&self.wire), self.access.clone());
                         self.opening.spawn(async move {
-                            let (socket, visitor) = open(socket, config, &door).await?;
+                            let (socket, visitor) = open(socket, config, &access).await?;
                             Some((socket, peer, visitor))
                         });
                     }
@@ -199,7 +199,7 @@ impl Transport for WebSocket {
         PATH
     }
 
-    fn has_door(&self) -> bool {
+    fn checks_access(&self) -> bool {
         true
     }
 
@@ -212,8 +212,8 @@ impl Transport for WebSocket {
         connect_as(url, wire, token)
     }
 
-    fn listen(&self, socket: TcpListener, wire: &LinkSettings, door: AccessControl) -> Box<dyn Accept> {
-        Box::new(WebSocketClients::new(socket, wire, door))
+    fn listen(&self, socket: TcpListener, wire: &LinkSettings, access: AccessControl) -> Box<dyn Accept> {
+        Box::new(WebSocketClients::new(socket, wire, access))
     }
 }
 
@@ -229,16 +229,16 @@ impl Accept for WebSocketClients {
 async fn open(
     socket: TcpStream,
     config: WebSocketConfig,
-    door: &AccessControl,
+    access: &AccessControl,
 ) -> Option<(Socket, VisitorInfo)> {
     let socket = crate::tcp::opened(socket).ok()?;
     let mut visitor = VisitorInfo::default();
     #[expect(clippy::result_large_err, reason = "the signature is the handshake's")]
     let admit = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         if request.uri().path() != PATH {
-            return Err(door::refusal(StatusCode::NOT_FOUND, format!("agents are served under {PATH}\n")));
+            return Err(access::refusal(StatusCode::NOT_FOUND, format!("agents are served under {PATH}\n")));
         }
-        visitor = door.open(request)?;
+        visitor = access.open(request)?;
         Ok(response)
     };
     let socket = unread::Socket::new(socket);

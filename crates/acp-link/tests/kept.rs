@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use acp_link::kept;
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use common::{assert_gone, probe, runs};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -105,10 +105,10 @@ fn interrupted(folder: &Path, signal: &str, times: u32) -> ProcessGuard {
 async fn a_signal_in_the_moment_of_the_start_does_not_fail_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     for (signal, times) in [("TERM", 1), ("HUP", 2)] {
-        let leash = interrupted(folder.path(), signal, times);
+        let process_guard = interrupted(folder.path(), signal, times);
         let mut command = Command::new("sh");
         command.args(["-c", "echo run >> runs; exit 7"]).current_dir(folder.path());
-        let (kept, mut ending) = kept::wrap(&command, &leash).expect("a command").spawn().expect("a start");
+        let (kept, mut ending) = kept::wrap(&command, &process_guard).expect("a command").spawn().expect("a start");
         assert_eq!(ending.wait().await.and_then(|exit| exit.code), Some(7));
         kept.release();
         let runs = std::fs::read_to_string(folder.path().join("runs")).expect("it ran");
@@ -122,9 +122,9 @@ async fn a_signal_in_the_moment_of_the_start_does_not_fail_the_start() {
 async fn a_supervisor_that_signals_end_again_and_again_is_told_as_that() {
     let folder = tempfile::tempdir().expect("a folder");
     for (signal, told) in [("TERM", "signal 15"), ("KILL", "signal 9")] {
-        let leash = interrupted(folder.path(), signal, 99);
+        let process_guard = interrupted(folder.path(), signal, 99);
         let error =
-            kept::wrap(&Command::new("true"), &leash).expect("a command").spawn().expect_err("no start");
+            kept::wrap(&Command::new("true"), &process_guard).expect("a command").spawn().expect_err("no start");
         assert!(error.to_string().contains(told), "{error}");
     }
     let tries = std::fs::read_to_string(folder.path().join("supervisor.log")).expect("a log").len();

@@ -117,10 +117,10 @@ fn build<E: From<PatternError>>(
         Value::Number(number) => Node::Number(number.clone()),
         Value::String(text) => {
             let source = fill(text, at)?;
-            let compiled = Text::compile(&source).map_err(|reason| PatternError {
+            let compiled = Text::compile(&source).map_err(|error| PatternError {
                 pointer: at.clone(),
                 source_text: source.clone(),
-                reason,
+                reason: error.to_string(),
             })?;
             Node::Text(compiled)
         }

@@ -34,7 +34,7 @@ pub(crate) enum Hit {
 }
 
 impl Text {
-    pub(crate) fn compile(source: &str) -> Result<Text, String> {
+    pub(crate) fn compile(source: &str) -> Result<Text, Box<fancy_regex::Error>> {
         if let Some(word) = plain(source) {
             return Ok(word);
         }
@@ -42,7 +42,7 @@ impl Text {
             return Ok(Text::Regex { regex });
         }
         let regex = RegexBuilder::new(source).backtrack_limit(BACKTRACK_LIMIT).build();
-        let regex = Arc::new(regex.map_err(|error| error.to_string())?);
+        let regex = Arc::new(regex.map_err(Box::new)?);
         COMPILED.with_borrow_mut(|compiled| {
             if compiled.len() >= KEPT {
                 compiled.clear();

@@ -1,4 +1,4 @@
-//! A server's process: its own group, a bounded standard error, gone when dropped. With a leash it runs behind a supervisor,
+//! A server's process: its own group, a bounded standard error, gone when dropped. With a process guard it runs behind a supervisor,
 //! and nothing that comes of it outlives us.
 
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use acp_link::child::Exit;
 use acp_link::kept::{self, CommandEnd, RunningCommand};
-use acp_link::leash::{self, GuardedProcess, ProcessGuard};
+use acp_link::process_guard::{self, GuardedProcess, ProcessGuard};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -37,12 +37,12 @@ impl Process {
     pub(crate) fn start(
         spec: &ServerSpec,
         stderr_limit: usize,
-        leash: Option<&ProcessGuard>,
+        process_guard: Option<&ProcessGuard>,
     ) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
         let starter = starter(spec)?;
-        let (running, stdin, stdout, err) = match leash {
-            Some(leash) if cfg!(target_os = "linux") => kept(&starter, leash)?,
-            leash => child(starter, leash)?,
+        let (running, stdin, stdout, err) = match process_guard {
+            Some(process_guard) if cfg!(target_os = "linux") => kept(&starter, process_guard)?,
+            process_guard => child(starter, process_guard)?,
         };
         let (Some(stdin), Some(stdout), Some(err)) = (stdin, stdout, err) else {
             return Err(std::io::Error::other("its standard streams are missing"));
@@ -157,8 +157,8 @@ fn starter(spec: &ServerSpec) -> std::io::Result<std::process::Command> {
     Ok(starter)
 }
 
-fn kept(command: &std::process::Command, leash: &ProcessGuard) -> std::io::Result<Started> {
-    let mut wrapped = kept::wrap(command, leash)?;
+fn kept(command: &std::process::Command, process_guard: &ProcessGuard) -> std::io::Result<Started> {
+    let mut wrapped = kept::wrap(command, process_guard)?;
     wrapped.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut kept, ending) = wrapped.spawn()?;
     let (stdin, stdout, stderr) = kept.streams();
@@ -168,12 +168,12 @@ fn kept(command: &std::process::Command, leash: &ProcessGuard) -> std::io::Resul
     Ok((Running::Kept { kept: Some(kept), ending, ended: None }, stdin, stdout, stderr))
 }
 
-fn child(command: std::process::Command, leash: Option<&ProcessGuard>) -> std::io::Result<Started> {
+fn child(command: std::process::Command, process_guard: Option<&ProcessGuard>) -> std::io::Result<Started> {
     let mut starter = Command::from(command);
     starter.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     starter.process_group(0).kill_on_drop(true);
-    let mark = leash.map(ProcessGuard::mark);
-    starter.envs(mark.iter().map(|mark| (leash::VARIABLE, mark)));
+    let mark = process_guard.map(ProcessGuard::mark);
+    starter.envs(mark.iter().map(|mark| (process_guard::VARIABLE, mark)));
     let mut child = starter.spawn()?;
     let held = mark.zip(child.id()).and_then(|(mark, id)| mark.hold(id));
     let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));

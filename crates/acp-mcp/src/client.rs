@@ -55,7 +55,7 @@ impl McpClient {
             let (process, service) = match &spec {
                 ServerSpec::Stdio { .. } => {
                     let (mut process, stdout, stdin) =
-                        Process::start(&spec, options.stderr_limit, options.leash.as_ref())
+                        Process::start(&spec, options.stderr_limit, options.process_guard.as_ref())
                             .map_err(|source| McpError::Start { server: server.clone(), source })?;
                     let opening = serve_client(greeting, (stdout, stdin));
                     let opened = tokio::time::timeout(options.connect_timeout, opening).await;

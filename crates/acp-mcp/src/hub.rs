@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -36,7 +36,7 @@ pub enum HubEvent {
 /// The MCP connections of one agent.
 pub struct Hub {
     name: String,
-    leash: Option<ProcessGuard>,
+    process_guard: Option<ProcessGuard>,
     events: UnboundedSender<HubEvent>,
     clients: HashMap<u64, Arc<McpClient>>,
     connecting: HashMap<u64, JoinHandle<()>>,
@@ -51,7 +51,7 @@ impl Hub {
     pub fn new(name: &str, events: UnboundedSender<HubEvent>) -> Self {
         Self {
             name: name.to_owned(),
-            leash: None,
+            process_guard: None,
             events,
             clients: HashMap::new(),
             connecting: HashMap::new(),
@@ -62,8 +62,8 @@ impl Hub {
 
     /// The same, with programs that do not outlive us, however we end.
     #[must_use]
-    pub fn leashed(self, leash: Option<ProcessGuard>) -> Self {
-        Self { leash, ..self }
+    pub fn leashed(self, process_guard: Option<ProcessGuard>) -> Self {
+        Self { process_guard, ..self }
     }
 
     /// Begins to connect; without a spec the answer is that there is no such kind of server.
@@ -74,8 +74,8 @@ impl Hub {
             let _ = events.send(HubEvent::Connected { key, outcome });
             return;
         };
-        let (client_name, leash) = (self.name.clone(), self.leash.clone());
-        let options = McpOptions { client_name, leash, ..McpOptions::default() };
+        let (client_name, process_guard) = (self.name.clone(), self.process_guard.clone());
+        let options = McpOptions { client_name, process_guard, ..McpOptions::default() };
         let task = tokio::spawn(async move {
             let outcome = connect(spec, options).await;
             let _ = events.send(HubEvent::Connected { key, outcome });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use serde_json::Value;
 
 /// Time limits and identity of a [`McpClient`](crate::McpClient).
@@ -19,7 +19,7 @@ pub struct McpOptions {
     /// `clientInfo.name` of the handshake.
     pub client_name: String,
     /// Who ends a program when we cannot; without it, one that does not care for the end of its input outlives a kill.
-    pub leash: Option<ProcessGuard>,
+    pub process_guard: Option<ProcessGuard>,
 }
 
 impl Default for McpOptions {
@@ -30,7 +30,7 @@ impl Default for McpOptions {
             close_grace: Duration::from_secs(2),
             stderr_limit: 16 * 1024,
             client_name: "acp-workbench".to_owned(),
-            leash: None,
+            process_guard: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{ClientDialect, RoutedFrame};
 use acp_driver::{Machine, Output, drive};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::{Arrival, Link, LinkClosed, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
@@ -42,18 +42,18 @@ pub(crate) async fn converse(
     client: ClientDialect,
     store: Arc<MockStore>,
     watch: Watch,
-    leash: Option<ProcessGuard>,
+    process_guard: Option<ProcessGuard>,
 ) -> Ending {
     let (events, mcp) = mpsc::unbounded_channel();
     let (answers, answered) = mpsc::unbounded_channel();
     let mut conversation = Conversation {
-        local_tools: LocalTools::new(leash.clone()),
+        local_tools: LocalTools::new(process_guard.clone()),
         answers,
         answered,
         player,
         store,
         began: Instant::now(),
-        hub: Hub::new("acp-mock", events).leashed(leash),
+        hub: Hub::new("acp-mock", events).leashed(process_guard),
         mcp,
         waiting: VecDeque::new(),
         survives: false,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use acp_host::{OfferedCapabilities, ProviderSettings, Providers, Roots};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_policy::{Policy, PolicyRules};
 use acp_rpc::Frame;
 use serde_json::Value;
@@ -15,11 +15,11 @@ pub(crate) struct LocalTools {
 }
 
 impl LocalTools {
-    pub(crate) fn new(leash: Option<ProcessGuard>) -> Self {
+    pub(crate) fn new(process_guard: Option<ProcessGuard>) -> Self {
         let settings = ProviderSettings {
             offer: OfferedCapabilities::ALL,
             rules: PolicyRules::of(Policy::Yolo),
-            leash,
+            process_guard,
             ..ProviderSettings::default()
         };
         Self { providers: Providers::new(settings) }

@@ -10,13 +10,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{ClientDialect, DialectChoice};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::{Link, LinkSettings, Listener, Tap};
 use acp_rpc::Direction;
 use acp_script::agent::{AgentConfig, Auth, Habits};
 use acp_script::defects::Defect;
 use acp_script::faults::{Fault, FaultAction};
-use acp_script::variants::Variant;
+use acp_script::variants::{HabitsError, Variant};
 use acp_script::{MockAgent, Switch};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -50,7 +50,7 @@ pub struct MockSettings {
     /// Records the conversation (of stdio, or of the first connection) as a transcript.
     pub record: Option<PathBuf>,
     /// Who ends the agent's MCP servers when it cannot; without it they may outlive a kill.
-    pub leash: Option<ProcessGuard>,
+    pub process_guard: Option<ProcessGuard>,
 }
 
 impl MockSettings {
@@ -61,7 +61,7 @@ impl MockSettings {
     }
 
     /// Makes the agent differ in these legal ways.
-    pub fn add_variants(&mut self, variants: &[&Variant]) -> Result<(), String> {
+    pub fn add_variants(&mut self, variants: &[&Variant]) -> Result<(), HabitsError> {
         self.agent.habits = Habits::with(variants.iter().copied())?;
         self.faults.extend(variants.iter().flat_map(|variant| variant.faults.iter().cloned()));
         Ok(())
@@ -161,8 +161,15 @@ impl MockServer {
                 stdout: self.stdout.get().cloned(),
             };
             let client = ClientDialect::new(self.settings.speak, self.options(&agent_prefix));
-            let ending =
-                converse(link, player, client, self.store.clone(), watch, self.settings.leash.clone()).await;
+            let ending = converse(
+                link,
+                player,
+                client,
+                self.store.clone(),
+                watch,
+                self.settings.process_guard.clone(),
+            )
+            .await;
             tokio::time::sleep(exit_delay).await;
             if number == 0 {
                 self.finish_record();

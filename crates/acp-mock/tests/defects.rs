@@ -1,21 +1,21 @@
 //! Defects on a client's tour: the judge names what they break. That every defect shows at all is proved by
 //! `acp comply --self-test`, whose client also answers wrongly, hangs up, and starts the agent again.
 
-mod desk;
+mod harness;
 
 use std::collections::BTreeSet;
 
 use acp_script::defects::{Defect, catalogue};
-use desk::tour::CHAPTERS;
-use desk::{Desk, all_caps, config};
+use harness::tour::CHAPTERS;
+use harness::{AgentUnderTest, all_caps, config};
 use serde_json::Value;
 
 /// The requirements that the judge saw broken while an agent with this defect went through a chapter.
-fn broken(chapter: &desk::tour::Chapter, defect: &Defect, caps: Value) -> BTreeSet<String> {
-    let mut desk = Desk::new(config(), &defect.faults, caps);
-    desk.player = desk.player.wrong(defect.switch.as_slice());
-    (chapter.run)(&mut desk);
-    desk.finish().iter().map(|finding| finding.requirement.to_owned()).collect()
+fn broken(chapter: &harness::tour::Chapter, defect: &Defect, caps: Value) -> BTreeSet<String> {
+    let mut harness = AgentUnderTest::new(config(), &defect.faults, caps);
+    harness.player = harness.player.wrong(defect.switch.as_slice());
+    (chapter.run)(&mut harness);
+    harness.finish().iter().map(|finding| finding.requirement.to_owned()).collect()
 }
 
 /// Requirements about single frames, envelopes and their order: what a judge must see without any test's help.

@@ -11,13 +11,14 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::clock;
+use super::error::NatsRefusal;
 use super::ledger::{carrying, json};
 use super::payload::{AskOption, PermissionAnswer, PermissionAsk};
 use super::task_runner::TaskRunner;
 use super::task_session::TaskSession;
 use super::trace::random_id;
-use acp_proxy::Level;
 use acp_proxy::event::{VERSION, raw};
+use tracing::Level;
 
 /// Requests that wait for an answer.
 #[derive(Default)]
@@ -33,9 +34,9 @@ impl Asks {
     }
 
     /// An answer that came by way of control.
-    pub(super) fn answer(&self, id: &str, option: Option<String>) -> Result<(), String> {
+    pub(super) fn answer(&self, id: &str, option: Option<String>) -> Result<(), NatsRefusal> {
         let mut list = self.list();
-        let Some((ask, _)) = list.get(id) else { return Err(format!("no request {id:?} is open")) };
+        let Some((ask, _)) = list.get(id) else { return Err(format!("no request {id:?} is open").into()) };
         check(ask, option.as_deref())?;
         if let Some((_, reply)) = list.remove(id) {
             let _ = reply.send(option);
@@ -49,18 +50,18 @@ impl Asks {
 }
 
 /// What came of asking.
-enum Said {
+enum AskOutcome {
     /// An answer, and how it came.
     Option(Option<String>, &'static str),
     Nobody(&'static str),
     Nonsense(String),
 }
 
-impl Said {
+impl AskOutcome {
     fn reason(&self) -> &str {
         match self {
-            Said::Option(_, reason) | Said::Nobody(reason) => reason,
-            Said::Nonsense(reason) => reason,
+            AskOutcome::Option(_, reason) | AskOutcome::Nobody(reason) => reason,
+            AskOutcome::Nonsense(reason) => reason,
         }
     }
 }
@@ -75,8 +76,8 @@ impl TaskRunner {
         let said = tokio::select! {
             said = self.request(&ask, trace.as_deref()) => said,
             answer = by_control => match answer {
-                Ok(option) => Said::Option(option, "answered on the control subject"),
-                Err(_) => Said::Nobody("nobody answered"),
+                Ok(option) => AskOutcome::Option(option, "answered on the control subject"),
+                Err(_) => AskOutcome::Nobody("nobody answered"),
             },
             () = question.stale() => {
                 self.asks.list().remove(&id);
@@ -90,51 +91,51 @@ impl TaskRunner {
             task_session.reasons.put(call, said.reason());
         }
         match said {
-            Said::Option(Some(option), _) if access => {
+            AskOutcome::Option(Some(option), _) if access => {
                 question.answer(if option == ALLOW { UserAnswer::Yes } else { UserAnswer::No });
             }
-            Said::Option(Some(option), _) => question.answer(UserAnswer::Option(option)),
-            Said::Option(None, _) => question.answer(UserAnswer::Cancelled),
-            Said::Nobody(why) => {
+            AskOutcome::Option(Some(option), _) => question.answer(UserAnswer::Option(option)),
+            AskOutcome::Option(None, _) => question.answer(UserAnswer::Cancelled),
+            AskOutcome::Nobody(why) => {
                 self.shared().counts.unanswered.fetch_add(1, Ordering::Relaxed);
                 let words =
                     format!("no permission for {title:?} in session {:?}: {why}", task_session.session);
-                self.shared().say(Level::Warn, &words);
+                self.shared().say(Level::WARN, &words);
                 reject(question);
             }
-            Said::Nonsense(why) => {
+            AskOutcome::Nonsense(why) => {
                 let words =
                     format!("no permission for {title:?} in session {:?}: {why}", task_session.session);
-                self.shared().say(Level::Warn, &words);
+                self.shared().say(Level::WARN, &words);
                 reject(question);
             }
         }
     }
 
-    async fn request(&self, ask: &PermissionAsk, trace: Option<&str>) -> Said {
+    async fn request(&self, ask: &PermissionAsk, trace: Option<&str>) -> AskOutcome {
         let deadline = tokio::time::Instant::now() + self.settings.ask_for;
         let request = Request::new().headers(carrying(trace)).payload(json(ask)).timeout(None);
         let subject = self.shared().subjects.permission(&ask.session);
         let asking = self.shared().client.send_request(subject, request);
         // Around it all: a request of its own waits without end for a place in the connection's queue.
         let Ok(answer) = tokio::time::timeout_at(deadline, asking).await else {
-            return Said::Nobody("nobody answered in time");
+            return AskOutcome::Nobody("nobody answered in time");
         };
         match answer {
             Ok(message) => match serde_json::from_slice::<PermissionAnswer>(&message.payload) {
                 Ok(answer) => match check(ask, answer.option.as_deref()) {
-                    Ok(()) => Said::Option(answer.option, "answered on the permission subject"),
-                    Err(why) => Said::Nonsense(why),
+                    Ok(()) => AskOutcome::Option(answer.option, "answered on the permission subject"),
+                    Err(refusal) => AskOutcome::Nonsense(refusal.to_string()),
                 },
-                Err(error) => Said::Nonsense(format!("the answer cannot be read: {error}")),
+                Err(error) => AskOutcome::Nonsense(format!("the answer cannot be read: {error}")),
             },
             Err(error) => match error.kind() {
                 RequestErrorKind::NoResponders if self.settings.hold => {
                     tokio::time::sleep_until(deadline).await;
-                    Said::Nobody("nobody answered in time")
+                    AskOutcome::Nobody("nobody answered in time")
                 }
-                RequestErrorKind::NoResponders => Said::Nobody("nobody listens"),
-                _ => Said::Nobody("NATS could not be asked"),
+                RequestErrorKind::NoResponders => AskOutcome::Nobody("nobody listens"),
+                _ => AskOutcome::Nobody("NATS could not be asked"),
             },
         }
     }
@@ -222,11 +223,11 @@ fn reject(question: UserQuestion) {
     question.answer(answer);
 }
 
-fn check(ask: &PermissionAsk, option: Option<&str>) -> Result<(), String> {
+fn check(ask: &PermissionAsk, option: Option<&str>) -> Result<(), NatsRefusal> {
     match option {
         Some(option) if !ask.options.iter().any(|offered| offered.id == option) => {
             let offered: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
-            Err(format!("{option:?} was answered, and offered were {}", offered.join(", ")))
+            Err(format!("{option:?} was answered, and offered were {}", offered.join(", ")).into())
         }
         _ => Ok(()),
     }

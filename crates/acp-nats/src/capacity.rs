@@ -16,7 +16,8 @@ use super::delivery::Delivery;
 use super::payload::Task;
 use super::task_runner::{RETRY_PAUSE, TaskRunner};
 use super::task_session::{self, Refusal};
-use acp_proxy::Level;
+use acp_proxy::AgentUnavailable;
+use tracing::Level;
 
 /// The first pause before an agent is tried again, and the longest.
 const PROBE_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -79,12 +80,12 @@ impl TaskRunner {
     /// deliveries are counted and it has not been tried. If both are there for a moment, one of them is claimed.
     pub(super) async fn give_back(&self, task: &Task, delivery: &Delivery, why: &str) {
         let words = format!("task {:?} is put back into the queue: {why}", task.id);
-        self.shared().say(Level::Warn, &words);
+        self.shared().say(Level::WARN, &words);
         while let Err(why) = self.shared().queue(delivery.payload.clone(), delivery.trace.as_deref()).await {
             if self.stopping.load(Ordering::Acquire) {
                 return;
             }
-            self.shared().say_once(Level::Warn, &format!("cannot put a task back: {why}; trying again"));
+            self.shared().say_once(Level::WARN, &format!("cannot put a task back: {why}; trying again"));
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         delivery.ack().await;
@@ -99,7 +100,7 @@ impl TaskRunner {
         });
         if news {
             let words = format!("no tasks are taken until the agent can be opened: {why}");
-            self.shared().say(Level::Error, &words);
+            self.shared().say(Level::ERROR, &words);
         }
     }
 
@@ -110,7 +111,7 @@ impl TaskRunner {
         if asks && self.probe().await.is_ok() { Refusal::Again(why) } else { Refusal::NoAgent(why) }
     }
 
-    async fn probe(&self) -> Result<(), String> {
+    async fn probe(&self) -> Result<(), AgentUnavailable> {
         self.make_room().await;
         task_session::probe(&self.proxy, &self.plain(), self.end.clone()).await
     }
@@ -144,12 +145,12 @@ impl TaskRunner {
                 tokio::time::sleep(pause).await;
                 match self.probe().await {
                     Ok(()) => break,
-                    Err(why) => self.agent_is_gone(&why),
+                    Err(unavailable) => self.agent_is_gone(&unavailable.to_string()),
                 }
                 pause = (pause * 2).min(PROBE_PAUSES.1);
             }
             self.shared().trouble.send_modify(|trouble| trouble.agent = None);
-            self.shared().say(Level::Info, "the agent can be opened again: tasks are taken");
+            self.shared().say(Level::INFO, "the agent can be opened again: tasks are taken");
         }
     }
 }

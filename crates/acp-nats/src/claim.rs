@@ -22,14 +22,15 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use serde::{Deserialize, Serialize};
 
+use super::error::StoreError;
 use super::hub::Shared;
 use super::ledger::{Known, RETRY_PAUSE, json, traced};
 use super::payload::{Status, TaskState};
 use super::private;
 use super::subject::token;
 use super::trace::random_id;
-use acp_proxy::Level;
 use acp_proxy::event::TurnEnd;
+use tracing::Level;
 
 /// A task that this proxy begins, as it is kept on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,7 +86,7 @@ impl Shared {
                 Ok(false) => {}
                 Err(why) => {
                     let words = format!("cannot claim task {:?}: {why}; trying again", claim.task);
-                    self.say_once(Level::Warn, &words);
+                    self.say_once(Level::WARN, &words);
                     self.look_after_streams();
                 }
             }
@@ -93,7 +94,7 @@ impl Shared {
                 Ok(Some(ours)) => return ours,
                 Ok(None) => {}
                 Err(why) => {
-                    self.say_once(Level::Warn, &format!("cannot look up a claim: {why}; trying again"));
+                    self.say_once(Level::WARN, &format!("cannot look up a claim: {why}; trying again"));
                 }
             }
             tokio::time::sleep(RETRY_PAUSE).await;
@@ -101,7 +102,7 @@ impl Shared {
     }
 
     /// Whether a task that someone has claimed is ours, and still to be done.
-    async fn is_ours(&self, claim: &Claim) -> Result<Option<bool>, String> {
+    async fn is_ours(&self, claim: &Claim) -> Result<Option<bool>, StoreError> {
         match self.look(&claim.task).await? {
             Known::Nothing => Ok(None),
             Known::Withdrawn | Known::Ended(_) => Ok(Some(false)),
@@ -118,26 +119,26 @@ impl Shared {
     pub(super) async fn take_back(&self, claim: &Claim) {
         while let Err(why) = self.try_take_back(claim).await {
             let words = format!("cannot take the claim of task {:?} back: {why}; trying again", claim.task);
-            self.say_once(Level::Warn, &words);
+            self.say_once(Level::WARN, &words);
             self.look_after_streams();
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         self.forget(&claim.task);
     }
 
-    async fn try_take_back(&self, claim: &Claim) -> Result<(), String> {
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+    async fn try_take_back(&self, claim: &Claim) -> Result<(), StoreError> {
+        let streams = self.streams.get().ok_or(StoreError::NoStreams)?;
         let subject = self.subjects.status(&claim.task);
         let last = match streams.results.get_last_raw_message_by_subject(&subject).await {
             Ok(message) => message,
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => return Ok(()),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(StoreError::nats(error)),
         };
-        let status: Status = serde_json::from_slice(&last.payload).map_err(|error| error.to_string())?;
+        let status: Status = serde_json::from_slice(&last.payload).map_err(StoreError::nats)?;
         if status.state != TaskState::Begun || status.session.as_deref() != Some(&claim.session) {
             return Ok(());
         }
-        streams.results.delete_message(last.sequence).await.map(drop).map_err(|error| error.to_string())
+        streams.results.delete_message(last.sequence).await.map(drop).map_err(StoreError::nats)
     }
 
     /// Writes down that a task is being claimed here. Its prompt is not sent yet.
@@ -146,7 +147,7 @@ impl Shared {
             .and_then(|()| private::file(&self.claim_file(&claim.task, UNSENT)))
             .and_then(|mut file| file.write_all(&json(claim)));
         if let Err(error) = stored {
-            self.say(Level::Error, &format!("cannot write down that a task is claimed: {error}"));
+            self.say(Level::ERROR, &format!("cannot write down that a task is claimed: {error}"));
             self.forget(&claim.task);
         }
     }

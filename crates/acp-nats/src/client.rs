@@ -22,7 +22,7 @@ use super::reading::Reading;
 use super::streams::Names;
 use super::subject::{Style, Subjects, token};
 use super::trace::TRACEPARENT;
-use acp_proxy::Say;
+use acp_proxy::ProxyLog;
 use acp_proxy::event::{Event, EventError, VERSION};
 
 /// The events of a session with their places in the stream.
@@ -91,10 +91,10 @@ impl TaskClient {
     pub fn connect<'a>(
         access: &'a Access,
         subjects: Subjects,
-        say: &'a Say,
+        log: &'a ProxyLog,
     ) -> BoxFuture<'a, Result<TaskClient, TaskClientError>> {
         Box::pin(async move {
-            let connection = access.connect("acp tasks", false, "trying again", say).await?;
+            let connection = access.connect("acp tasks", false, "trying again", log).await?;
             let Connection { client, standing, .. } = connection;
             let mut context = jetstream::new(client.clone());
             context.set_timeout(ANSWER_TIMEOUT);

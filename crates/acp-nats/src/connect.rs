@@ -8,7 +8,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use tokio::sync::watch;
 
 use super::reach::Reach;
-use acp_proxy::{Level, Say, Saying};
+use acp_proxy::ProxyLog;
 
 /// Where NATS is, and who we are there.
 #[derive(Clone, Debug, Default)]
@@ -81,26 +81,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Access {
-    /// Connects, or keeps trying in the background if `patient`. `say` is told when the connection comes and goes;
+    /// Connects, or keeps trying in the background if `patient`. It is logged when the connection comes and goes;
     /// `meanwhile` is what becomes of things until it is back.
     pub(super) async fn connect(
         &self,
         name: &str,
         patient: bool,
         meanwhile: &'static str,
-        say: &Say,
+        log: &ProxyLog,
     ) -> Result<Connection, AccessError> {
         let (tell, standing) = watch::channel(ConnectionState::default());
-        let reach = Arc::new(Reach::new(shown(&self.url), say.clone()));
+        let reach = Arc::new(Reach::new(shown(&self.url), log.clone()));
         let options = self.options(name).await?;
         let trying = reach.clone();
         let options = options.reconnect_to_server_callback(move |servers, _| {
             trying.tries(&servers);
             std::future::ready(None)
         });
-        let (say, told) = (say.clone(), reach.clone());
+        let (log, told) = (log.clone(), reach.clone());
         let options = options.event_callback(move |event| {
-            heard(&event, &tell, &told, &say, meanwhile);
+            heard(&event, &tell, &told, &log, meanwhile);
             std::future::ready(())
         });
         let options = if patient { options.retry_on_initial_connect() } else { options };
@@ -203,7 +203,13 @@ fn readable(what: &'static str, path: &PathBuf) -> Result<(), AccessError> {
     }
 }
 
-fn heard(event: &Event, tell: &watch::Sender<ConnectionState>, reach: &Reach, say: &Say, meanwhile: &str) {
+fn heard(
+    event: &Event,
+    tell: &watch::Sender<ConnectionState>,
+    reach: &Reach,
+    log: &ProxyLog,
+    meanwhile: &str,
+) {
     let change = |up| {
         tell.send_if_modified(|standing| {
             let changed = standing.up != up;
@@ -218,15 +224,15 @@ fn heard(event: &Event, tell: &watch::Sender<ConnectionState>, reach: &Reach, sa
         Event::Connected => {
             reach.reached();
             if change(true) {
-                say(&Saying::plain(Level::Info, &format!("connected to NATS at {}", reach.url())));
+                log.info(&format!("connected to NATS at {}", reach.url()));
             }
         }
         Event::Disconnected | Event::Closed => {
             if change(false) {
-                say(&Saying::plain(Level::Warn, &format!("the connection to NATS is lost; {meanwhile}")));
+                log.warn(&format!("the connection to NATS is lost; {meanwhile}"));
             }
         }
-        Event::ServerError(error) => say(&Saying::plain(Level::Error, &format!("NATS says: {error}"))),
+        Event::ServerError(error) => log.error(&format!("NATS says: {error}")),
         Event::ClientError(error) => reach.failed(error),
         Event::LameDuckMode | Event::Draining | Event::SlowConsumer(_) => {}
     }

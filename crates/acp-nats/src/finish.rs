@@ -13,9 +13,9 @@ use super::streams::MAX_DELIVER;
 use super::task_runner::{RETRY_PAUSE, TaskRunner};
 use super::task_session::Refusal;
 use super::trace;
-use acp_proxy::Level;
 use acp_proxy::event::{Body, SessionClosed, TurnEnd, raw};
 use acp_proxy::turn::Tally;
+use tracing::Level;
 
 impl TaskRunner {
     /// A task that cannot begin, now or ever.
@@ -38,7 +38,7 @@ impl TaskRunner {
             let why = format!("tried {} times: {why}", delivery.delivered);
             self.dead_letter(delivery, task, &why).await;
         } else {
-            self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
+            self.shared().say(Level::WARN, &format!("task {:?} could not begin: {why}", task.id));
             delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
         }
     }
@@ -60,7 +60,7 @@ impl TaskRunner {
                 Ok(known) => break known,
                 Err(why) => {
                     self.shared()
-                        .say_once(Level::Warn, &format!("cannot read a session: {why}; trying again"));
+                        .say_once(Level::WARN, &format!("cannot read a session: {why}; trying again"));
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
             }

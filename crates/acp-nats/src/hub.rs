@@ -21,6 +21,7 @@ use super::claim::Claim;
 use super::claim::Ended;
 use super::clock::Epochs;
 use super::connect::{Access, AccessError, Connection, ConnectionState};
+use super::error::StoreError;
 use super::owners::Owners;
 use super::private;
 use super::publisher::{Publisher, PublisherInput, PublisherItem};
@@ -31,7 +32,8 @@ use super::streams::{StreamError, Streams};
 use super::subject::Subjects;
 use crate::aggregate::AggregateLimits;
 use acp_proxy::event::{Body, Event};
-use acp_proxy::{Level, Say, Saying};
+use acp_proxy::{LogFields, ProxyLog};
+use tracing::Level;
 
 /// How a proxy uses NATS.
 #[derive(Clone, Debug)]
@@ -128,7 +130,7 @@ pub(super) struct Shared {
     pub(super) began: Instant,
     epochs: Epochs,
     pub(super) counts: Counts,
-    say: Say,
+    log: ProxyLog,
     said: Mutex<RepeatFilter>,
     reach: Arc<Reach>,
     /// Why the streams cannot be used.
@@ -185,7 +187,7 @@ const UNSEEN_PAYLOAD_BYTES: usize = 32 * 1024;
 
 impl Nats {
     /// Connects in the background; until then, and whenever the connection is lost, events are spooled.
-    pub fn start(settings: NatsSettings, say: Say) -> BoxFuture<'static, Result<Nats, NatsError>> {
+    pub fn start(settings: NatsSettings, log: ProxyLog) -> BoxFuture<'static, Result<Nats, NatsError>> {
         Box::pin(async move {
             let folder = settings.spool.clone();
             let wrong = |error| NatsError::Spool { folder: folder.clone(), error };
@@ -202,12 +204,12 @@ impl Nats {
                 leftovers(&settings.spool).map_err(|error| NatsError::Spool { folder, error })?;
             for path in unread {
                 let words = format!("nothing in {} is an event: it is kept and not sent", path.display());
-                say(&Saying::plain(Level::Error, &words));
+                log.error(&words);
             }
             let proxy = super::trace::random_id();
             let Connection { client, standing: raw, reach } = settings
                 .access
-                .connect(&format!("acp proxy {}", settings.agent), true, "events are spooled", &say)
+                .connect(&format!("acp proxy {}", settings.agent), true, "events are spooled", &log)
                 .await?;
             let context =
                 ContextBuilder::new().timeout(ACK_TIMEOUT).max_ack_inflight(1 << 20).build(client.clone());
@@ -228,7 +230,7 @@ impl Nats {
                 began: Instant::now(),
                 epochs: Epochs::default(),
                 counts: Counts::default(),
-                say,
+                log,
                 said: Mutex::default(),
                 reach,
                 unready: Mutex::default(),
@@ -418,16 +420,19 @@ impl Nats {
 
 impl Shared {
     pub(super) fn say(&self, level: Level, words: &str) {
-        (self.say)(&Saying::plain(level, words));
+        self.log.event(level, words, &LogFields::default());
     }
 
     /// Something about a task, with its parts for logs.
     pub(super) fn say_task(&self, words: &str, claim: &Claim, stop_reason: Option<&str>) {
-        let mut fields = vec![("task", claim.task.as_str()), ("session", claim.session.as_str())];
-        fields.extend(claim.trace.as_deref().map(|trace| ("traceparent", trace)));
-        fields.extend(stop_reason.map(|reason| ("stopReason", reason)));
-        let words = format!("task {:?} {words}", claim.task);
-        (self.say)(&Saying { level: Level::Info, conversation: None, words: &words, fields: &fields });
+        let fields = LogFields {
+            task: Some(&claim.task),
+            session: Some(&claim.session),
+            traceparent: claim.trace.as_deref(),
+            stop_reason,
+            ..LogFields::default()
+        };
+        self.log.event(Level::INFO, &format!("task {:?} {words}", claim.task), &fields);
     }
 
     /// What would be said again and again while something is wrong.
@@ -475,20 +480,20 @@ impl Shared {
     }
 
     /// The last event on a subject.
-    pub(super) async fn last_event(&self, subject: &str) -> Result<Option<LastEvent>, String> {
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+    pub(super) async fn last_event(&self, subject: &str) -> Result<Option<LastEvent>, StoreError> {
+        let streams = self.streams.get().ok_or(StoreError::NoStreams)?;
         match streams.events.get_last_raw_message_by_subject(subject).await {
             Ok(message) => {
                 let (epoch, seq) = place(&message.payload);
                 Ok(Some(LastEvent { sequence: message.sequence, epoch, seq }))
             }
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(StoreError::nats(error)),
         }
     }
 
     /// Whether anything of an epoch is stored on a subject, up to a sequence.
-    pub(super) async fn stored_of(&self, subject: &str, epoch: u64, up_to: u64) -> Result<bool, String> {
+    pub(super) async fn stored_of(&self, subject: &str, epoch: u64, up_to: u64) -> Result<bool, StoreError> {
         let mut from = 1;
         while from <= up_to {
             match self.event_from(subject, from).await? {
@@ -501,24 +506,26 @@ impl Shared {
     }
 
     /// The first event on a subject whose place in the stream is not before `from`.
-    pub(super) async fn event_from(&self, subject: &str, from: u64) -> Result<Option<LastEvent>, String> {
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+    pub(super) async fn event_from(&self, subject: &str, from: u64) -> Result<Option<LastEvent>, StoreError> {
+        let streams = self.streams.get().ok_or(StoreError::NoStreams)?;
         match streams.events.raw_message_builder().sequence(from).next_by_subject(subject).send().await {
             Ok(message) => {
                 let (epoch, seq) = place(&message.payload);
                 Ok(Some(LastEvent { sequence: message.sequence, epoch, seq }))
             }
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(StoreError::nats(error)),
         }
     }
 
     /// Removes events by their places in the stream.
-    pub(super) async fn remove_events(&self, sequences: &[u64]) -> Result<(), String> {
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+    pub(super) async fn remove_events(&self, sequences: &[u64]) -> Result<(), StoreError> {
+        let streams = self.streams.get().ok_or(StoreError::NoStreams)?;
         for sequence in sequences {
             streams.events.delete_message(*sequence).await.map_err(|error| {
-                format!("event {sequence} of the stream came too early and cannot be removed: {error}")
+                let words =
+                    format!("event {sequence} of the stream came too early and cannot be removed: {error}");
+                StoreError::nats(words)
             })?;
         }
         Ok(())

@@ -13,14 +13,15 @@ use serde_json::value::RawValue;
 
 use super::claim::Claim;
 use super::clock;
+use super::error::StoreError;
 use super::hub::Shared;
 use super::payload::{DeadLetter, Status, TaskResult, TaskState};
 use super::subject::token;
 use super::trace::TRACEPARENT;
 use crate::parts::Parts;
-use acp_proxy::Level;
 use acp_proxy::event::{Body, Event, Role, TurnEnd, VERSION};
 use acp_proxy::turn::Tally;
+use tracing::Level;
 
 /// What is known of a task.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Shared {
             match self.look(task).await {
                 Ok(known) => return known,
                 Err(why) => {
-                    self.say_once(Level::Warn, &format!("cannot look up a task: {why}; trying again"));
+                    self.say_once(Level::WARN, &format!("cannot look up a task: {why}; trying again"));
                     self.look_after_streams();
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -54,16 +55,17 @@ impl Shared {
         }
     }
 
-    pub(super) async fn look(&self, task: &str) -> Result<Known, String> {
+    pub(super) async fn look(&self, task: &str) -> Result<Known, StoreError> {
         if let Some(result) = self.last_of(&self.subjects.result(task)).await? {
-            let result = serde_json::from_slice(&result).map_err(|error| format!("its result: {error}"))?;
+            let result = serde_json::from_slice(&result)
+                .map_err(|error| StoreError::Unreadable(format!("its result: {error}")))?;
             return Ok(Known::Ended(Box::new(result)));
         }
         let Some(status) = self.last_of(&self.subjects.status(task)).await? else {
             return Ok(Known::Nothing);
         };
-        let status: Status =
-            serde_json::from_slice(&status).map_err(|error| format!("its status: {error}"))?;
+        let status: Status = serde_json::from_slice(&status)
+            .map_err(|error| StoreError::Unreadable(format!("its status: {error}")))?;
         Ok(match status.state {
             TaskState::Withdrawn => Known::Withdrawn,
             TaskState::Begun | TaskState::Ended => {
@@ -72,12 +74,12 @@ impl Shared {
         })
     }
 
-    pub(super) async fn last_of(&self, subject: &str) -> Result<Option<bytes::Bytes>, String> {
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+    pub(super) async fn last_of(&self, subject: &str) -> Result<Option<bytes::Bytes>, StoreError> {
+        let streams = self.streams.get().ok_or(StoreError::NoStreams)?;
         match streams.results.get_last_raw_message_by_subject(subject).await {
             Ok(message) => Ok(Some(message.payload)),
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(StoreError::nats(error)),
         }
     }
 
@@ -96,7 +98,7 @@ impl Shared {
                 Ok(true) => return true,
                 Ok(false) => {}
                 Err(why) => {
-                    self.say_once(Level::Warn, &format!("cannot store a state: {why}; trying again"));
+                    self.say_once(Level::WARN, &format!("cannot store a state: {why}; trying again"));
                     self.look_after_streams();
                 }
             }
@@ -123,13 +125,13 @@ impl Shared {
     }
 
     /// Stores something that there may be only one of.
-    pub(super) async fn first(&self, subject: String, message: PublishMessage) -> Result<bool, String> {
+    pub(super) async fn first(&self, subject: String, message: PublishMessage) -> Result<bool, StoreError> {
         let sent = self.context.send_publish(subject, message).await;
-        match sent.map_err(|error| error.to_string())?.await {
+        match sent.map_err(StoreError::nats)?.await {
             // The server looks for the id first: a second one is acknowledged, and not stored.
             Ok(ack) => Ok(!ack.duplicate),
             Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(false),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(StoreError::nats(error)),
         }
     }
 
@@ -154,7 +156,7 @@ impl Shared {
                     _ => break result,
                 },
                 Err(why) => {
-                    self.say_once(Level::Warn, &format!("cannot store a result: {why}; trying again"));
+                    self.say_once(Level::WARN, &format!("cannot store a result: {why}; trying again"));
                     self.look_after_streams();
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -198,11 +200,11 @@ impl Shared {
     }
 
     /// Puts a task into the queue, as if it had never been taken. The server must not take it for one that it knows.
-    pub(super) async fn queue(&self, payload: bytes::Bytes, trace: Option<&str>) -> Result<(), String> {
+    pub(super) async fn queue(&self, payload: bytes::Bytes, trace: Option<&str>) -> Result<(), StoreError> {
         let message = traced(PublishMessage::build().payload(payload), trace);
         let sent = self.context.send_publish(self.subjects.task(&self.agent), message).await;
-        let ack = sent.map_err(|error| error.to_string())?.await;
-        ack.map(drop).map_err(|error| error.to_string())
+        let ack = sent.map_err(StoreError::nats)?.await;
+        ack.map(drop).map_err(StoreError::nats)
     }
 
     /// Puts a task aside, with the reason. True when that is stored.
@@ -247,18 +249,22 @@ impl Shared {
         match stored {
             Ok(()) => {
                 self.counts.dead.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                self.say(Level::Warn, &format!("a task went to {subject}: {reason}"));
+                self.say(Level::WARN, &format!("a task went to {subject}: {reason}"));
                 true
             }
             Err(error) => {
-                self.say(Level::Error, &format!("cannot put a task aside: {error}; it is tried again"));
+                self.say(Level::ERROR, &format!("cannot put a task aside: {error}; it is tried again"));
                 false
             }
         }
     }
 
     /// What is stored of a task's turn: how it ended, or else its text so far, weighed.
-    pub(super) async fn turn_of(&self, session: &str, task: &str) -> Result<Result<TurnEnd, Tally>, String> {
+    pub(super) async fn turn_of(
+        &self,
+        session: &str,
+        task: &str,
+    ) -> Result<Result<TurnEnd, Tally>, StoreError> {
         let (mut tally, mut end) = (Tally::default(), None);
         self.read(session, |of, body| {
             match body {
@@ -275,7 +281,7 @@ impl Shared {
     }
 
     /// The params with which a session was opened, or loaded, the last time.
-    pub(super) async fn opened_with(&self, session: &str) -> Result<Option<Box<RawValue>>, String> {
+    pub(super) async fn opened_with(&self, session: &str) -> Result<Option<Box<RawValue>>, StoreError> {
         let mut params = None;
         self.read(session, |_, body| {
             if let Body::Session(opened) = body {
@@ -292,21 +298,21 @@ impl Shared {
         &self,
         session: &str,
         mut more: impl FnMut(Option<&str>, Body) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), StoreError> {
         let subject = self.subjects.event(session);
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        let streams = self.streams.get().ok_or(StoreError::NoStreams)?;
         let Some(last) = self.last_event(&subject).await? else { return Ok(()) };
         let config = pull::OrderedConfig {
             filter_subject: subject,
             deliver_policy: DeliverPolicy::All,
             ..pull::OrderedConfig::default()
         };
-        let consumer = streams.events.create_consumer(config).await.map_err(|error| error.to_string())?;
-        let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
+        let consumer = streams.events.create_consumer(config).await.map_err(StoreError::nats)?;
+        let mut messages = consumer.messages().await.map_err(StoreError::nats)?;
         let mut parts = Parts::default();
         while let Some(message) = messages.next().await {
-            let message = message.map_err(|error| error.to_string())?;
-            let sequence = message.info().map_err(|error| error.to_string())?.stream_sequence;
+            let message = message.map_err(StoreError::nats)?;
+            let sequence = message.info().map_err(StoreError::nats)?.stream_sequence;
             if let Ok(event) = Event::parse(&message.payload)
                 && !more(event.task.as_deref(), parts.whole(event.body))
             {

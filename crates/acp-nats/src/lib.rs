@@ -11,6 +11,7 @@ mod client;
 mod clock;
 pub mod connect;
 mod delivery;
+mod error;
 mod finish;
 mod hub;
 mod ledger;
@@ -41,5 +42,5 @@ pub use client::{
 };
 pub use connect::{Access, AccessError, ConnectionState};
 pub use hub::{Nats, NatsError, NatsSettings, NatsStatus};
-pub use subject::{Style, Subjects};
+pub use subject::{Style, Subjects, UnknownStyle};
 pub use task_settings::TaskSettings;

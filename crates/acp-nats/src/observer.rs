@@ -6,23 +6,24 @@ use std::time::Instant;
 
 use acp_dialect::Side;
 use acp_proto::method;
-use acp_relay::{Gate, RelayEnd};
+use acp_relay::{Gate, RecordError, RelayEnd};
 use acp_rpc::Frame;
 use async_nats::Message;
 use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
+use super::error::NatsRefusal;
 use super::hub::Nats;
 use super::ledger::json;
 use super::owners::{Claimed, Hold};
 use super::payload::{Control, Controlled, Op};
 use super::publisher::{PublisherInput, PublisherItem};
 use acp_proxy::event::{Body, Decider, VERSION};
-use acp_proxy::narrate::{Narrator, Told};
+use acp_proxy::narrate::{NarratedEvent, Narrator};
 use acp_proxy::{
-    ClientInfo, ConversationHandle, Decision, DecisionReasons, Interest, Level, Observer, ObserverFactory,
-    why_over,
+    ClientInfo, ConversationHandle, Decision, DecisionReasons, Interest, Observer, ObserverFactory, why_over,
 };
+use tracing::Level;
 
 /// Events of one conversation that may wait for their publishers before the agent is held back.
 const MAX_WAITING_EVENTS: usize = 1024;
@@ -51,7 +52,7 @@ impl ObserverFactory for Nats {
 struct NatsObserver {
     nats: Nats,
     narrator: Narrator,
-    told: Vec<Told>,
+    told: Vec<NarratedEvent>,
     gate: Arc<Gate>,
     origin: ClientOrigin,
     /// Sessions that this conversation has, and with nothing those that are another's.
@@ -139,7 +140,7 @@ impl NatsObserver {
             let words = format!(
                 "nothing of a session {session:?} is published: another connection has a session of that name. An agent must give each session a name of its own, also in another process"
             );
-            self.nats.shared.say(Level::Error, &words);
+            self.nats.shared.say(Level::ERROR, &words);
         }
         self.holds.insert(session.clone(), hold.clone());
         hold
@@ -185,7 +186,7 @@ impl Observer for NatsObserver {
         self.tell(at);
     }
 
-    fn decided(&mut self, decision: &Decision<'_>) -> Result<(), String> {
+    fn decided(&mut self, decision: &Decision<'_>) -> Result<(), RecordError> {
         // What is decided about a client's request passes as a frame, too.
         if !self.over && decision.from == Side::Agent {
             self.narrator.decided(decision.request, decision.answer, decision.reason, &mut self.told);
@@ -250,7 +251,7 @@ impl CommandListener {
                 Ok(told) => told,
                 Err(error) => {
                     let words = format!("cannot listen for what session {session:?} is told: {error}");
-                    return shared.say(Level::Error, &words);
+                    return shared.say(Level::ERROR, &words);
                 }
             };
             loop {
@@ -282,47 +283,53 @@ async fn obey(
     handle: &ConversationHandle,
     sessions: usize,
     message: &Message,
-) -> Result<(), String> {
+) -> Result<(), NatsRefusal> {
     let control = Control::parse(&message.payload)?;
     let done = match control.op {
         Op::Who => true,
         Op::Cancel if control.task.is_some() => {
-            return Err("a client has the session, and no task runs in it".to_owned());
+            return Err("a client has the session, and no task runs in it".into());
         }
         Op::Cancel => {
             if !handle.cancel(session).await {
-                return Err("no turn is running".to_owned());
+                return Err("no turn is running".into());
             }
             true
         }
         Op::Close if sessions > 1 => {
             return Err(format!(
                 "its client has {sessions} sessions with the same agent, and closing one would end them all; cancel works"
-            ));
+            )
+            .into());
         }
         Op::Close => handle.close("the session was closed by control").await,
         Op::Answer => {
-            return Err("permission for this session is asked of its client, not over NATS".to_owned());
+            return Err("permission for this session is asked of its client, not over NATS".into());
         }
         Op::Task => {
             return Err(
                 "the session belongs to a client of the proxy; tasks can go on with it when that has left"
-                    .to_owned(),
+                    .into(),
             );
         }
     };
-    if done { Ok(()) } else { Err("the conversation is over".to_owned()) }
+    if done { Ok(()) } else { Err("the conversation is over".into()) }
 }
 
 impl super::hub::Shared {
     /// Answers who told a session something.
-    pub(super) async fn controlled(&self, message: Message, task: Option<String>, done: Result<(), String>) {
+    pub(super) async fn controlled(
+        &self,
+        message: Message,
+        task: Option<String>,
+        done: Result<(), NatsRefusal>,
+    ) {
         let answer = Controlled {
             v: VERSION,
             ok: done.is_ok(),
             proxy: Some(self.proxy.clone()),
             task,
-            error: done.err(),
+            error: done.err().map(|refusal| refusal.to_string()),
         };
         if let Some(reply) = message.reply {
             let _ = self.client.publish(reply, json(&answer)).await;

@@ -1,9 +1,10 @@
 //! The payloads besides events: tasks, their states and results, permission, control, dead letters.
 
+use acp_proxy::event::{TurnEnd, VERSION};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use acp_proxy::event::{TurnEnd, VERSION};
+use super::error::NatsRefusal;
 
 /// A task as it was submitted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -331,11 +332,11 @@ impl Control {
     }
 
     /// Reads what a session is told; says what is wrong with it.
-    pub(super) fn parse(json: &[u8]) -> Result<Control, String> {
+    pub(super) fn parse(json: &[u8]) -> Result<Control, NatsRefusal> {
         match serde_json::from_slice::<Control>(json) {
-            Ok(control) if control.v != VERSION => Err(format!("version {} is not known", control.v)),
+            Ok(control) if control.v != VERSION => Err(format!("version {} is not known", control.v).into()),
             Ok(control) => Ok(control),
-            Err(error) => Err(format!("not a control message: {error}")),
+            Err(error) => Err(format!("not a control message: {error}").into()),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::ledger::{Known, json};
 use super::payload::{Control, Controlled, Op, Task};
 use super::task_runner::{RETRY_PAUSE, TaskRunner};
 use super::trace;
-use acp_proxy::Level;
+use tracing::Level;
 
 /// How long another proxy may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -136,7 +136,7 @@ impl TaskRunner {
                     let words = format!(
                         "task {task:?} was begun by a proxy that is out of reach; it is interrupted if that stays away for {lost_after:?}"
                     );
-                    self.shared().say_once(Level::Warn, &words);
+                    self.shared().say_once(Level::WARN, &words);
                     if since.get_or_insert_with(Instant::now).elapsed() >= lost_after {
                         return Fate::Abandoned;
                     }

@@ -33,10 +33,10 @@ use super::hub::Shared;
 use super::spool::{Left, Line, Read, Spool};
 use super::subject::token;
 use crate::aggregate::Aggregator;
-use acp_proxy::Level;
 use acp_proxy::event::{Body, TurnEnd};
 use flight::{Answer, Flight};
 use intake::Batch;
+use tracing::Level;
 
 /// A proof that the session is still our own holds so long; then the next one is due when nothing is on its way.
 const PROOF_AGE: Duration = Duration::from_millis(10);
@@ -324,7 +324,7 @@ impl Publisher {
                 () = lost(&mut self.standing) => return self.unclaim(),
             };
             if let Err(error) = sent {
-                self.shared.say_once(Level::Warn, &format!("cannot send an event: {error}; trying again"));
+                self.shared.say_once(Level::WARN, &format!("cannot send an event: {error}; trying again"));
                 self.unclaim();
                 self.retry = Some(Instant::now() + RETRY_PAUSE);
                 return;
@@ -366,7 +366,7 @@ impl Publisher {
             // What is stored decides.
             Answer::Taken => self.unclaim(),
             Answer::Failed(why) => {
-                self.shared.say_once(Level::Warn, &format!("an event was not stored: {why}; trying again"));
+                self.shared.say_once(Level::WARN, &format!("an event was not stored: {why}; trying again"));
                 self.shared.look_after_streams();
                 self.retry = Some(Instant::now() + RETRY_PAUSE);
                 self.unclaim();
@@ -416,7 +416,7 @@ impl Publisher {
         let Read { mut lines, unread } = match self.spool.more(MAX_MEMORY_BYTES / 2) {
             Ok(read) => read,
             Err(error) => {
-                self.shared.say_once(Level::Error, &format!("cannot read the spool again: {error}"));
+                self.shared.say_once(Level::ERROR, &format!("cannot read the spool again: {error}"));
                 self.disk = Some(Instant::now() + RETRY_PAUSE);
                 return false;
             }
@@ -430,7 +430,7 @@ impl Publisher {
                 self.session,
                 self.shared.spool.display()
             );
-            self.shared.say(Level::Error, &words);
+            self.shared.say(Level::ERROR, &words);
         }
         self.held += lines.iter().map(|line| line.payload.len()).sum::<usize>();
         self.pending.extend(lines);

@@ -4,12 +4,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_nats::{ClientError, ConnectErrorKind, Server};
 
-use acp_proxy::{Level, Say, Saying};
+use acp_proxy::ProxyLog;
 
 /// What came of the attempts to connect.
 pub(super) struct Reach {
     url: String,
-    say: Say,
+    log: ProxyLog,
     tried: Mutex<Tried>,
 }
 
@@ -24,8 +24,8 @@ struct Tried {
 }
 
 impl Reach {
-    pub(super) fn new(url: String, say: Say) -> Reach {
-        Reach { url, say, tried: Mutex::default() }
+    pub(super) fn new(url: String, log: ProxyLog) -> Reach {
+        Reach { url, log, tried: Mutex::default() }
     }
 
     /// Where NATS is.
@@ -83,7 +83,7 @@ impl Reach {
         tried.cause = Some(cause.clone());
         drop(tried);
         let words = format!("cannot reach NATS at {}: {cause}; trying again", self.url);
-        (self.say)(&Saying::plain(Level::Warn, &words));
+        self.log.warn(&words);
     }
 
     fn tried(&self) -> MutexGuard<'_, Tried> {

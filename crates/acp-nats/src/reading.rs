@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::watch;
 
 use super::connect::ConnectionState;
+use super::error::StoreError;
 
 /// The pause after a failed attempt to go on.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
@@ -30,7 +31,7 @@ impl Reading {
         subject: String,
         standing: watch::Receiver<ConnectionState>,
         from: u64,
-    ) -> Result<Reading, String> {
+    ) -> Result<Reading, StoreError> {
         let mut reading = Reading { stream, subject, standing, next: from, messages: None };
         reading.consume().await?;
         Ok(reading)
@@ -61,11 +62,11 @@ impl Reading {
     }
 
     /// Goes on over the connection that is there now.
-    async fn go_on(&mut self) -> Result<(), String> {
+    async fn go_on(&mut self) -> Result<(), StoreError> {
         if self.standing.wait_for(|standing| standing.up).await.is_err() {
             std::future::pending::<()>().await;
         }
-        let info = self.stream.get_info().await.map_err(|error| error.to_string())?;
+        let info = self.stream.get_info().await.map_err(StoreError::nats)?;
         if self.next > info.state.last_sequence + 1 {
             // The stream was made anew.
             self.next = 1;
@@ -73,14 +74,14 @@ impl Reading {
         self.consume().await
     }
 
-    async fn consume(&mut self) -> Result<(), String> {
+    async fn consume(&mut self) -> Result<(), StoreError> {
         let config = pull::OrderedConfig {
             filter_subject: self.subject.clone(),
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.next.max(1) },
             ..pull::OrderedConfig::default()
         };
-        let consumer = self.stream.create_consumer(config).await.map_err(|error| error.to_string())?;
-        let messages = consumer.messages().await.map_err(|error| error.to_string())?;
+        let consumer = self.stream.create_consumer(config).await.map_err(StoreError::nats)?;
+        let messages = consumer.messages().await.map_err(StoreError::nats)?;
         self.messages = Some(messages);
         Ok(())
     }

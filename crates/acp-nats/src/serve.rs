@@ -9,6 +9,7 @@ use async_nats::jetstream::stream::RawMessageErrorKind;
 use futures_util::StreamExt as _;
 
 use super::delivery::Delivery;
+use super::error::NatsRefusal;
 use super::ledger::{Known, json};
 use super::payload::{Control, Controlled, Op, Task};
 use super::peer_proxy::PeerProxy;
@@ -16,7 +17,7 @@ use super::streams::{MAX_DELIVER, consumer_name};
 use super::task_runner::TaskRunner;
 use super::task_session::{self, Opened, Refusal, TaskSession, content};
 use super::turn_queue::QueuedTurn;
-use acp_proxy::Level;
+use tracing::Level;
 
 /// What a proxy says to a task for a session that it is about to let go of: a moment later it is nobody's.
 pub(super) const LEAVING: &str = "the session is being closed; try again";
@@ -177,13 +178,17 @@ impl TaskRunner {
         self.shared().controlled(message, task_session.occupant(), done).await;
     }
 
-    async fn obey(self: &Arc<Self>, task_session: &Arc<TaskSession>, control: Control) -> Result<(), String> {
+    async fn obey(
+        self: &Arc<Self>,
+        task_session: &Arc<TaskSession>,
+        control: Control,
+    ) -> Result<(), NatsRefusal> {
         match control.op {
             Op::Who => Ok(()),
             Op::Cancel => match (task_session.occupant(), control.task) {
-                (None, _) => Err("no turn is running".to_owned()),
+                (None, _) => Err("no turn is running".into()),
                 (Some(runs), Some(meant)) if runs != meant => {
-                    Err(format!("task {meant:?} does not run in the session: {runs:?} does"))
+                    Err(format!("task {meant:?} does not run in the session: {runs:?} does").into())
                 }
                 (Some(_), _) => {
                     task_session.cancel().await;
@@ -215,11 +220,11 @@ impl TaskRunner {
                 let (stream, consumer) =
                     (&streams.tasks.cached_info().config.name, consumer_name(&shared.agent));
                 if !handed.is_from(stream, &consumer) {
-                    return Err(format!("the delivery is none of the consumer {consumer} of {stream}"));
+                    return Err(format!("the delivery is none of the consumer {consumer} of {stream}").into());
                 }
                 let is_here = has(&self.task_sessions(), task_session);
                 let delivery = Delivery::handed(&shared.client, handed);
-                if is_here && self.take_over(delivery) { Ok(()) } else { Err(LEAVING.to_owned()) }
+                if is_here && self.take_over(delivery) { Ok(()) } else { Err(LEAVING.into()) }
             }
         }
     }
@@ -303,7 +308,7 @@ impl TaskRunner {
         let subject = shared.subjects.open_requests();
         let Ok(mut asked) = shared.client.subscribe(subject).await else {
             return shared
-                .say(Level::Error, "cannot listen for who wants to know of open permission requests");
+                .say(Level::ERROR, "cannot listen for who wants to know of open permission requests");
         };
         while let Some(message) = asked.next().await {
             if let Some(reply) = message.reply {

@@ -70,14 +70,19 @@ impl fmt::Display for Style {
     }
 }
 
-impl FromStr for Style {
-    type Err = String;
+/// A word that names no style of subjects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no subject style {0:?}; use acp or tasks")]
+pub struct UnknownStyle(String);
 
-    fn from_str(word: &str) -> Result<Style, String> {
+impl FromStr for Style {
+    type Err = UnknownStyle;
+
+    fn from_str(word: &str) -> Result<Style, UnknownStyle> {
         match word {
             "acp" => Ok(Style::Acp),
             "tasks" => Ok(Style::Tasks),
-            other => Err(format!("there is no subject style {other:?}; use acp or tasks")),
+            other => Err(UnknownStyle(other.to_owned())),
         }
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::ask::Asks;
 use super::claim::{Claim, Ended};
 use super::delivery::Delivery;
+use super::error::StoreError;
 use super::hub::{Nats, Shared};
 use super::ledger::Known;
 use super::payload::Task;
@@ -26,7 +27,8 @@ use super::task_session::{Refusal, TaskSession};
 use super::task_settings::TaskSettings;
 use super::trace;
 use super::turn_queue::{TaskSlot, wait_without_slot};
-use acp_proxy::{Level, Proxy, stopped};
+use acp_proxy::{Proxy, stopped};
+use tracing::Level;
 
 /// Where tasks are done.
 pub(super) struct TaskRunner {
@@ -159,7 +161,7 @@ impl TaskRunner {
                 Ok(None) => *consumer = None,
                 Err(why) => {
                     *consumer = None;
-                    self.shared().say_once(Level::Warn, &format!("cannot take tasks: {why}; trying again"));
+                    self.shared().say_once(Level::WARN, &format!("cannot take tasks: {why}; trying again"));
                     self.shared().look_after_streams();
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -167,29 +169,29 @@ impl TaskRunner {
         }
     }
 
-    async fn pull(&self, known: &mut Option<Consumer<pull::Config>>) -> Result<Option<Delivery>, String> {
+    async fn pull(&self, known: &mut Option<Consumer<pull::Config>>) -> Result<Option<Delivery>, StoreError> {
         let consumer = match known {
             Some(consumer) => consumer,
             None => known.insert(self.consumer().await?),
         };
         let batch = consumer.batch().max_messages(1).expires(PULL_TIMEOUT);
-        let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
+        let mut messages = batch.messages().await.map_err(StoreError::nats)?;
         match tokio::time::timeout(PULL_TIMEOUT * 2, messages.next()).await {
             Ok(Some(Ok(message))) => Ok(Delivery::of(&self.shared().client, message)),
-            Ok(Some(Err(error))) => Err(error.to_string()),
+            Ok(Some(Err(error))) => Err(StoreError::nats(error)),
             Ok(None) => Ok(None),
-            Err(_) => Err("no answer".to_owned()),
+            Err(_) => Err(StoreError::NoAnswer),
         }
     }
 
-    async fn consumer(&self) -> Result<Consumer<pull::Config>, String> {
+    async fn consumer(&self) -> Result<Consumer<pull::Config>, StoreError> {
         let shared = self.shared();
-        let streams = shared.streams.get().ok_or("the streams are not there yet")?;
+        let streams = shared.streams.get().ok_or(StoreError::NoStreams)?;
         let consumer =
             streams::consumer(streams, shared.subjects, &shared.agent, self.settings.ack_wait).await;
         let trouble = consumer.as_ref().err().filter(|error| !error.is_passing()).map(ToString::to_string);
         shared.trouble.send_modify(|standing| standing.queue = trouble);
-        let consumer = consumer.map_err(|error| error.to_string())?;
+        let consumer = consumer.map_err(StoreError::nats)?;
         self.go_by(consumer.cached_info().config.ack_wait);
         Ok(consumer)
     }
@@ -201,7 +203,7 @@ impl TaskRunner {
             let words = format!(
                 "tasks are delivered again after {found:?}, not {own:?} (--ack-wait): the queue's consumer was made so and is left as it is"
             );
-            self.shared().say_once(Level::Warn, &words);
+            self.shared().say_once(Level::WARN, &words);
         }
         *self.ack_wait.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
@@ -234,8 +236,8 @@ impl TaskRunner {
             Ok(task) => task,
             Err(error) => return self.dead_letter_unread(&delivery, &error.to_string()).await,
         };
-        if let Err(why) = self.settings.accepts(&task) {
-            return self.dead_letter_unread(&delivery, &why).await;
+        if let Err(refusal) = self.settings.accepts(&task) {
+            return self.dead_letter_unread(&delivery, &refusal.to_string()).await;
         }
         loop {
             let Some(mine) = self.enter(&task.id) else {
@@ -445,7 +447,7 @@ impl TaskRunner {
             (others, "were not begun, and are delivered again"),
         ] {
             if count > 0 {
-                self.shared().say(Level::Warn, &format!("tasks that {words}: {count}"));
+                self.shared().say(Level::WARN, &format!("tasks that {words}: {count}"));
             }
         }
     }

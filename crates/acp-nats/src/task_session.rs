@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::payload::{Prompt, Task};
 use super::turn_queue::TurnQueue;
-use acp_proxy::{ClientInfo, DecisionReasons, Outcome, Proxy, is_full};
+use acp_proxy::{AgentUnavailable, ClientInfo, DecisionReasons, Outcome, Proxy, is_full};
 
 /// A session that is open here.
 pub(super) struct TaskSession {
@@ -103,7 +103,7 @@ pub(super) async fn probe(
     proxy: &Arc<Proxy>,
     workspace: &Workspace,
     stop: watch::Receiver<bool>,
-) -> Result<(), String> {
+) -> Result<(), AgentUnavailable> {
     let came = SessionClient::to(proxy, &PolicyRules::default(), stop);
     let tried = async {
         came.client.initialize().await?;
@@ -118,8 +118,8 @@ pub(super) async fn probe(
         // Somebody has taken the place for it: whether it can be opened is seen by the next task.
         Err(ClientError::Refused { error, .. }) if is_full(&error) => Ok(()),
         tried => tried.map_err(|error: ClientError| match outcome {
-            Some(Outcome::AgentFailed(why)) => why,
-            _ => error.to_string(),
+            Some(Outcome::AgentFailed(why)) => AgentUnavailable::new(why),
+            _ => AgentUnavailable::new(error),
         }),
     }
 }
@@ -144,8 +144,8 @@ impl SessionClient {
             tokio::spawn(async move { proxy.serve_known(theirs, info, stop).await })
         };
         let (ask, questions) = mpsc::channel(16);
-        let (rules, leash) = (rules.clone(), proxy.settings().leash.clone());
-        let options = ClientOptions { rules, person: Some(ask), leash, ..ClientOptions::default() };
+        let (rules, process_guard) = (rules.clone(), proxy.settings().process_guard.clone());
+        let options = ClientOptions { rules, person: Some(ask), process_guard, ..ClientOptions::default() };
         let (client, events) = AcpClient::connect(ours, None, options);
         SessionClient { client, events, questions, reasons, relay }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use acp_policy::PolicyRules;
 
+use super::error::NatsRefusal;
 use super::payload::Task;
 use super::subject::token;
 
@@ -61,17 +62,18 @@ impl Default for TaskSettings {
 
 impl TaskSettings {
     /// Whether a task asks for nothing that its submitter may not have from this proxy: why not.
-    pub(super) fn accepts(&self, task: &Task) -> Result<(), String> {
+    pub(super) fn accepts(&self, task: &Task) -> Result<(), NatsRefusal> {
         if !self.task_mcp && !task.mcp_servers.is_empty() {
             return Err(
-                "the task brings mcpServers, and this proxy takes none from tasks (--task-mcp)".to_owned()
+                "the task brings mcpServers, and this proxy takes none from tasks (--task-mcp)".into()
             );
         }
         match &task.reply_to {
             Some(subject) if !self.may_reply(&task.id, subject) => Err(format!(
                 "the task's replyTo cannot be used: {subject:?} is neither an inbox (_INBOX.…) nor in acp.reply.{} (--reply-to allows more)",
                 token(&task.id)
-            )),
+            )
+            .into()),
             _ => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::payload::Task;
 use super::task_runner::TaskRunner;
 use super::task_session::Refusal;
-use acp_proxy::Level;
+use tracing::Level;
 
 /// What a session was opened with.
 #[derive(Default, Deserialize)]
@@ -33,7 +33,7 @@ impl TaskRunner {
                         "task {:?} asks for the folder {asked:?}, and works in {fixed:?} like all (--work-dir)",
                         task.id
                     );
-                    self.shared().say(Level::Warn, &words);
+                    self.shared().say(Level::WARN, &words);
                 }
                 PathBuf::from(fixed)
             }

@@ -8,13 +8,13 @@ use acp_rpc::{DEFAULT_LINE_LIMIT, Frame, Id, Splitter, View};
 use acp_script::agent::{AgentConfig, AgentEffect, Habits, SessionRecord};
 use acp_script::defects::Defect;
 use acp_script::faults::Fault;
-use acp_script::variants::Variant;
+use acp_script::variants::{HabitsError, Variant};
 use acp_script::{MockAgent, Switch};
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::files::Files;
-use crate::hands::Hands;
+use crate::local_tools::LocalTools;
 use crate::mcp::{Served, Servers};
 use crate::queue::{Item, Queue};
 use crate::terminals::{Answer, Answers};
@@ -39,7 +39,7 @@ pub struct Actor {
 
 impl Actor {
     /// The mock as these variants make it; an error when they contradict each other.
-    pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant> + Clone) -> Result<Self, String> {
+    pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant> + Clone) -> Result<Self, HabitsError> {
         let habits = Habits::with(variants.clone())?;
         let faults = variants.into_iter().flat_map(|variant| variant.faults.iter().cloned()).collect();
         let config = AgentConfig { habits, ..AgentConfig::default() };
@@ -70,7 +70,7 @@ pub(crate) struct Process {
     connection: u32,
     player: MockAgent,
     input: Splitter,
-    hands: Hands,
+    local_tools: LocalTools,
     servers: Servers,
     stderr: Vec<u8>,
     /// It has ended, or does nothing more.
@@ -92,7 +92,7 @@ impl Process {
             connection,
             player: MockAgent::new(config, &actor.faults, u64::from(connection)).wrong(&actor.switches),
             input: Splitter::new(DEFAULT_LINE_LIMIT),
-            hands: Hands::default(),
+            local_tools: LocalTools::default(),
             servers: Servers::default(),
             stderr: Vec::new(),
             over: false,
@@ -161,7 +161,7 @@ impl Process {
         match item {
             Item::Own(frame) => self.player.agent().own_answered(around.now, &frame),
             Item::OwnTerminal => {
-                let due = self.hands.due(around.now);
+                let due = self.local_tools.due(around.now);
                 self.answer_own(around, due);
             }
             Item::McpConnected(key, outcome) => self.player.agent().mcp_connected(key, outcome),
@@ -247,7 +247,7 @@ impl Process {
                 // The only notification is that a request is taken back.
                 let params: Value = serde_json::from_str(params).unwrap_or_default();
                 if let Some(id) = Id::parse(&params["requestId"].to_string()) {
-                    self.hands.take_back(&id);
+                    self.local_tools.take_back(&id);
                 }
                 return;
             }
@@ -255,7 +255,7 @@ impl Process {
         };
         let params: Value = params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
         // Its own rules keep it inside of its session's folders.
-        let (answer, waited) = self.hands.serve(around.now, around.files, "/", (id, method, &params));
+        let (answer, waited) = self.local_tools.serve(around.now, around.files, "/", (id, method, &params));
         match answer {
             Answer::Now(result) => self.answer_own(around, vec![(id.clone(), result)]),
             Answer::At(time) => around.queue.push(time, self.connection, Item::OwnTerminal),

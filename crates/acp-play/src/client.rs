@@ -12,7 +12,7 @@ use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::{Value, json};
 
 use crate::files::Files;
-use crate::hands::Hands;
+use crate::local_tools::LocalTools;
 use crate::terminals::{Answer, Answers, text, words};
 
 /// What a client offers, and what its agent did so far.
@@ -20,7 +20,7 @@ pub(crate) struct Client {
     rules: PolicyRules,
     root: String,
     offer: Value,
-    hands: Hands,
+    local_tools: LocalTools,
     sessions: BTreeMap<String, Session>,
 }
 
@@ -35,7 +35,13 @@ struct Session {
 
 impl Client {
     pub(crate) fn new(rules: PolicyRules, root: &str, offer: Value) -> Self {
-        Self { rules, root: root.to_owned(), offer, hands: Hands::default(), sessions: BTreeMap::new() }
+        Self {
+            rules,
+            root: root.to_owned(),
+            offer,
+            local_tools: LocalTools::default(),
+            sessions: BTreeMap::new(),
+        }
     }
 
     /// A request of the test names this session: a turn may begin.
@@ -59,7 +65,7 @@ impl Client {
         match method {
             method::CANCEL_REQUEST => {
                 let id = Id::parse(&params["requestId"].to_string())?;
-                let error = self.hands.take_back(&id)?;
+                let error = self.local_tools.take_back(&id)?;
                 return Some(Frame::failure(&id, &error));
             }
             method::SESSION_UPDATE => {
@@ -79,7 +85,7 @@ impl Client {
 
     /// Answers that are due by now.
     pub(crate) fn due(&mut self, now: Duration) -> Answers {
-        self.hands.due(now)
+        self.local_tools.due(now)
     }
 
     /// Answers a request of the agent.
@@ -104,7 +110,7 @@ impl Client {
         {
             return plain(Err(error));
         }
-        self.hands.serve(now, files, &self.root, (id, method, &params))
+        self.local_tools.serve(now, files, &self.root, (id, method, &params))
     }
 
     fn offers(&self, pointer: &str) -> bool {

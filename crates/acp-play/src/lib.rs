@@ -12,8 +12,8 @@
 mod agent;
 mod client;
 mod files;
-mod hands;
 mod judged;
+mod local_tools;
 mod mcp;
 mod play;
 mod probe;

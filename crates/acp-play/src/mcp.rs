@@ -12,7 +12,7 @@ use crate::files::{self, Files};
 pub(crate) const STUB: &str = "/play/acp";
 /// The address of the stub over HTTP.
 pub(crate) const STUB_URL: &str = "http://127.0.0.1:9/mcp";
-/// How long a server takes to start and shake hands.
+/// How long a server takes to start and shake local_tools.
 const START: Duration = Duration::from_millis(20);
 /// How long a call takes.
 const CALL: Duration = Duration::from_millis(2);

@@ -301,7 +301,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Hands on what the agent said, unless reading is paused.
+    /// LocalTools on what the agent said, unless reading is paused.
     fn read(&mut self) {
         if self.now < self.read_from {
             return;

@@ -6,19 +6,33 @@ use acp_link::{Link, token as shown_token};
 use acp_rpc::{Frame, Id, View};
 use tokio::time::timeout;
 
-/// How long a client may take to show it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take to show its token.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a client that is refused may take to ask something.
-const ASKING: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why a client is turned away.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdmissionError {
+    /// It said nothing.
+    #[error("a client left without showing its token")]
+    Left,
+    /// It said nothing in time.
+    #[error("a client did not show its token within {TOKEN_TIMEOUT:?}")]
+    Silent,
+    /// It has no token, or a wrong one.
+    #[error("a client was refused: {0}")]
+    Refused(String),
+}
 
 /// Reads the first line, which must be the token.
-pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), String> {
-    let first = timeout(PATIENCE, client.rx.recv()).await;
+pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), AdmissionError> {
+    let first = timeout(TOKEN_TIMEOUT, client.rx.recv()).await;
     let frame = match first {
         Ok(Some(arrival)) => Frame::from(arrival.line),
-        Ok(None) => return Err("a client left without showing its token".to_owned()),
-        Err(_) => return Err(format!("a client did not show its token within {PATIENCE:?}")),
+        Ok(None) => return Err(AdmissionError::Left),
+        Err(_) => return Err(AdmissionError::Silent),
     };
     let (words, mut id) = match frame.view() {
         View::Notification { .. } => match shown_token::shown(&frame) {
@@ -42,8 +56,8 @@ pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), Strin
             }
         }
     };
-    let _ = timeout(ASKING, asks).await;
+    let _ = timeout(REQUEST_TIMEOUT, asks).await;
     let error = shown_token::refusal(&words);
     let _ = client.tx.try_send(Frame::failure(&id, &error).raw());
-    Err(format!("a client was refused: {words}"))
+    Err(AdmissionError::Refused(words))
 }

@@ -13,17 +13,17 @@ use acp_rpc::Direction;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::desk::Desk;
 use crate::endings::{SHUTTING_DOWN, end_agent, excuse, farewell, stopped};
 use crate::folders;
+use crate::gatekeeper::Gatekeeper;
 use crate::greet::{ClientForm, Greeting, greet};
 use crate::handle::{self, Commands, DecisionReasons};
 use crate::interceptor;
-use crate::journal::{Decisions, JournalObserver, OpenedRecord};
+use crate::journal::{Decisions, JournalError, JournalObserver, OpenedRecord};
 use crate::lint::LintObserver;
+use crate::log::NoteLog;
 use crate::proxy::{Outcome, Proxy};
 use crate::record;
-use crate::talk::NoteLog;
 
 /// What is known of a client when it connects.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn log(&self, words: &str) {
-        self.proxy.talk.about(self.number, words);
+        self.proxy.logs.about(self.number, words);
     }
 
     async fn serve(&mut self, client: Link) -> Outcome {
@@ -105,7 +105,8 @@ impl<'a> Conversation<'a> {
         };
         let (agent, child) = match opened {
             Ok(opened) => opened,
-            Err(why) => {
+            Err(unavailable) => {
+                let why = unavailable.to_string();
                 excuse(&mut client, &first, &why).await;
                 farewell(client, &mut self.stop).await;
                 return Outcome::AgentFailed(why);
@@ -114,7 +115,8 @@ impl<'a> Conversation<'a> {
         let agent = self.agent_for(agent, dialect);
         let plan = match self.plan(dialect) {
             Ok(plan) => plan,
-            Err(why) => {
+            Err(error) => {
+                let why = error.to_string();
                 excuse(&mut client, &first, &why).await;
                 let ended = end_agent(agent, child, self.proxy.settings.grace);
                 let (_, ()) = tokio::join!(ended, farewell(client, &mut self.stop));
@@ -169,7 +171,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Who observes the conversation, and where. Nothing may be passed on if the journal cannot be written.
-    fn plan(&self, client: Dialect) -> Result<Plan, String> {
+    fn plan(&self, client: Dialect) -> Result<Plan, JournalError> {
         let (proxy, settings) = (self.proxy, &self.proxy.settings);
         let intercepted = !settings.duties.is_idle() || self.info.trace.is_some();
         let agent = if intercepted { Dialect::V1 } else { settings.agent };
@@ -189,10 +191,10 @@ impl<'a> Conversation<'a> {
             };
             let decisions = if intercepted { Decisions::Possible } else { Decisions::Never };
             let observer = JournalObserver::begin(journal, opened, decisions);
-            all.push(Box::new(observer.map_err(|error| error.to_string())?));
+            all.push(Box::new(observer?));
         }
         if settings.lint && self.is_canonical(client, agent, "judged") {
-            all.push(Box::new(LintObserver::new(proxy.talk.clone(), self.number)));
+            all.push(Box::new(LintObserver::new(proxy.logs.clone(), self.number)));
         }
         if let Some(factory) = &proxy.observers
             && self.is_canonical(client, agent, "published")
@@ -214,7 +216,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn note_log(&self) -> NoteLog {
-        NoteLog::new(self.proxy.talk.clone(), self.number, self.proxy.settings.notes)
+        NoteLog::new(self.proxy.logs.clone(), self.number, self.proxy.settings.notes)
     }
 
     /// The agent behind what decides about lines, where it speaks v1 whatever it speaks itself.
@@ -223,10 +225,10 @@ impl<'a> Conversation<'a> {
         let notes = Observers::new(vec![Box::new(self.note_log())]);
         let (dialect, options) = (proxy.settings.agent, self.translation(Vec::new()));
         let agent = acp_relay::translated_resuming(agent, dialect, options, notes, &proxy.agents);
-        let talk = proxy.talk.clone();
-        let (office, trace) = (proxy.office.clone(), self.info.trace.clone());
-        let desk = Desk::new(office, talk.clone(), self.number, observers.clone(), trace);
-        interceptor::behind(agent, desk, talk, self.number)
+        let logs = proxy.logs.clone();
+        let (shared, trace) = (proxy.shared.clone(), self.info.trace.clone());
+        let gatekeeper = Gatekeeper::new(shared, logs.clone(), self.number, observers.clone(), trace);
+        interceptor::behind(agent, gatekeeper, logs, self.number)
     }
 
     async fn relay(&mut self, parties: Parties, plan: Plan) -> Outcome {

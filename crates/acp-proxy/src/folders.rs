@@ -21,10 +21,11 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::proxy::OpenedAgent;
+use crate::proxy::{AgentUnavailable, OpenedAgent};
 
 /// Opens an agent that works in this folder.
-pub type FolderOpener = Arc<dyn Fn(PathBuf) -> BoxFuture<'static, Result<OpenedAgent, String>> + Send + Sync>;
+pub type FolderOpener =
+    Arc<dyn Fn(PathBuf) -> BoxFuture<'static, Result<OpenedAgent, AgentUnavailable>> + Send + Sync>;
 
 /// Lines that wait inside this process.
 const BURST: usize = 256;
@@ -59,10 +60,15 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
     ours
 }
 
+/// A client may not have one more agent.
+#[derive(Debug, thiserror::Error)]
+#[error("this client has {MOST_AGENTS} agents in other folders; no more are started")]
+struct TooManyAgents;
+
 /// What happens to an agent.
 enum Event {
-    Opened(Box<Result<OpenedAgent, String>>),
-    Said(Bytes),
+    Opened(Box<Result<OpenedAgent, AgentUnavailable>>),
+    Line(Bytes),
     Ended,
 }
 
@@ -161,7 +167,7 @@ impl Machine for Folders {
     fn happened(&mut self, event: Happened) {
         match event {
             Happened::Agent(at, Event::Opened(opened)) => self.opened(at, *opened),
-            Happened::Agent(at, Event::Said(line)) => self.agent_says(at, &line),
+            Happened::Agent(at, Event::Line(line)) => self.agent_says(at, &line),
             Happened::Agent(FIRST, Event::Ended) => self.is_over = true,
             Happened::Agent(at, Event::Ended) => self.gone(at, "it ended"),
             Happened::Look => {
@@ -202,7 +208,7 @@ impl Folders {
                 let (at, line) = match self.place(method, params) {
                     Ok((at, None)) => (at, line.clone()),
                     Ok((at, Some(params))) => (at, Frame::request(id, method, &params).raw().clone()),
-                    Err(why) => return self.refuse(id, &why),
+                    Err(refusal) => return self.refuse(id, &refusal.to_string()),
                 };
                 if self.owed.replace(id, at).is_err() {
                     return self.refuse(id, "too many requests wait for an answer");
@@ -218,7 +224,7 @@ impl Folders {
     }
 
     /// Which agent a request is for, and its params where they are to be changed.
-    fn place(&mut self, method: &str, params: Option<&str>) -> Result<(usize, Option<Value>), String> {
+    fn place(&mut self, method: &str, params: Option<&str>) -> Result<(usize, Option<Value>), TooManyAgents> {
         let mut params: Value =
             params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
         match method {
@@ -248,15 +254,13 @@ impl Folders {
     }
 
     /// The agent that was told this, or one that is started now.
-    fn agent_for(&mut self, told: &Value) -> Result<usize, String> {
+    fn agent_for(&mut self, told: &Value) -> Result<usize, TooManyAgents> {
         let fits = |agent: &Agent| agent.phase != Phase::Gone && agent.told == *told;
         if let Some(at) = self.agents.iter().position(fits) {
             return Ok(at);
         }
         if self.agents.len() >= MOST_AGENTS {
-            return Err(format!(
-                "this client has {MOST_AGENTS} agents in other folders; no more are started"
-            ));
+            return Err(TooManyAgents);
         }
         let at = self.agents.len();
         self.agents.push(Agent::new(told.clone(), Phase::Starting));
@@ -268,10 +272,10 @@ impl Folders {
         Ok(at)
     }
 
-    fn opened(&mut self, at: usize, opened: Result<OpenedAgent, String>) {
+    fn opened(&mut self, at: usize, opened: Result<OpenedAgent, AgentUnavailable>) {
         let (Link { tx, rx }, child) = match opened {
             Ok(opened) => opened,
-            Err(why) => return self.gone(at, &why),
+            Err(why) => return self.gone(at, &why.to_string()),
         };
         tokio::spawn(listen(at, rx, self.events.clone()));
         let id = self.own_id();
@@ -418,7 +422,7 @@ fn writer(tx: Sender) -> mpsc::UnboundedSender<Bytes> {
 /// Tells what an agent says.
 async fn listen(at: usize, mut rx: Receiver, events: mpsc::Sender<(usize, Event)>) {
     while let Some(arrival) = rx.recv().await {
-        if events.send((at, Event::Said(arrival.line.bytes().clone()))).await.is_err() {
+        if events.send((at, Event::Line(arrival.line.bytes().clone()))).await.is_err() {
             return;
         }
     }

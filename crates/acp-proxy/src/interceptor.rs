@@ -15,21 +15,22 @@ use acp_rpc::{Frame, Line};
 use acp_script::faults::{Fault, FaultAction, Faults, Passage};
 use bytes::Bytes;
 
-use crate::desk::{Desk, Handling};
-use crate::talk::{Level, Talk};
+use crate::gatekeeper::{Gatekeeper, Handling};
+use crate::log::ConversationLog;
+use tracing::Level;
 
 /// Lines that wait inside this process.
 const BURST: usize = 256;
 
-/// The agent's link, behind the desk. Both speak v1. Must be called inside a runtime.
-pub(crate) fn behind(agent: Link, desk: Desk, talk: Talk, number: u64) -> Link {
+/// The agent's link, behind the gatekeeper. Both speak v1. Must be called inside a runtime.
+pub(crate) fn behind(agent: Link, gatekeeper: Gatekeeper, logs: ConversationLog, number: u64) -> Link {
     let (ours, client) = acp_link::memory(BURST);
-    let duties = &desk.office.duties;
+    let duties = &gatekeeper.shared.duties;
     let faults = (!duties.faults.is_empty()).then(|| Faults::new(&duties.faults, duties.seed));
     let interceptor = Interceptor {
-        gate: desk.observers.gate().cloned(),
+        gate: gatekeeper.observers.gate().cloned(),
         agent,
-        desk,
+        gatekeeper,
         faults,
         began: Instant::now(),
         said: Vec::new(),
@@ -38,7 +39,7 @@ pub(crate) fn behind(agent: Link, desk: Desk, talk: Talk, number: u64) -> Link {
         piece: Vec::new(),
         agent_ended: false,
         over: None,
-        talk,
+        logs,
         number,
     };
     tokio::spawn(interceptor.run(client));
@@ -57,7 +58,7 @@ pub fn impossible(fault: &Fault) -> Option<&'static str> {
 /// A machine whose link goes to the client's relay. It has the agent's link itself.
 struct Interceptor {
     agent: Link,
-    desk: Desk,
+    gatekeeper: Gatekeeper,
     faults: Option<Faults>,
     began: Instant,
     /// Lines of the agent that were just received.
@@ -71,7 +72,7 @@ struct Interceptor {
     over: Option<String>,
     /// While this is closed, the agent is not read.
     gate: Option<Arc<Gate>>,
-    talk: Talk,
+    logs: ConversationLog,
     number: u64,
 }
 
@@ -80,7 +81,7 @@ enum Event {
     /// There may be room for what waits for the agent, or the agent may be read again.
     Ready,
     /// So many lines of the agent were received; none at the end of its output.
-    Said(usize),
+    Lines(usize),
 }
 
 impl Machine for Interceptor {
@@ -127,7 +128,7 @@ impl Machine for Interceptor {
             biased;
             _ = self.agent.tx.ready(), if !self.to_agent.is_empty() => Event::Ready,
             count = self.agent.rx.recv_many(&mut self.said, BURST), if hears && shut.is_none() => {
-                Event::Said(count)
+                Event::Lines(count)
             }
             () = opened(shut), if shut.is_some() => Event::Ready,
             else => std::future::pending().await,
@@ -135,7 +136,7 @@ impl Machine for Interceptor {
     }
 
     fn happened(&mut self, event: Event) {
-        let Event::Said(count) = event else { return };
+        let Event::Lines(count) = event else { return };
         let mut said = std::mem::take(&mut self.said);
         said.drain(..).for_each(|arrival| self.agent_says(arrival));
         self.said = said;
@@ -163,10 +164,10 @@ impl Interceptor {
         }
         drive(&mut client, &mut self).await;
         if let Some(why) = &self.over {
-            self.talk.tell(Level::Warn, self.number, why, &[]);
+            self.logs.tell(Level::WARN, self.number, why);
         }
-        let Interceptor { agent, desk, .. } = self;
-        drop(desk);
+        let Interceptor { agent, gatekeeper, .. } = self;
+        drop(gatekeeper);
         let _ = client.tx.finish().await;
         drop((client.rx, agent));
     }
@@ -184,8 +185,8 @@ impl Interceptor {
     fn client_says(&mut self, arrival: Arrival) {
         let Some(line) = self.whole(arrival.line) else { return };
         let frame = Frame::parse(line);
-        self.desk.observers.frame(Side::Client, Instant::now(), &frame);
-        let changed = match self.desk.client_says(&frame) {
+        self.gatekeeper.observers.frame(Side::Client, Instant::now(), &frame);
+        let changed = match self.gatekeeper.client_says(&frame) {
             Handling::Pass => None,
             Handling::Instead(line) => Some(line),
             Handling::Back(answer) => return self.put(&answer, true),
@@ -201,7 +202,7 @@ impl Interceptor {
         let Some(line) = self.whole(arrival.line) else { return };
         match &mut self.faults {
             Some(faults) => faults.outgoing(self.began.elapsed(), Frame::parse(line)),
-            None if self.desk.observers.interest().frames || self.desk.may_concern(&line) => {
+            None if self.gatekeeper.observers.interest().frames || self.gatekeeper.may_concern(&line) => {
                 self.decide(&Frame::parse(line));
             }
             None => self.put(&line, true),
@@ -210,7 +211,7 @@ impl Interceptor {
 
     /// A frame of the agent, as it came through the faults.
     fn decide(&mut self, frame: &Frame) {
-        match self.desk.agent_says(frame) {
+        match self.gatekeeper.agent_says(frame) {
             Handling::Pass if self.piece.is_empty() => self.pass(frame),
             Handling::Pass => self.put(frame.raw(), true),
             Handling::Instead(line) => self.put(&line, true),
@@ -226,7 +227,7 @@ impl Interceptor {
                 Passage::Send(frame) => self.decide(&frame),
                 Passage::Raw(bytes) => self.put(&bytes, false),
                 Passage::ToAgent(frame) => self.to_agent.push_back(frame.raw().clone()),
-                Passage::Stderr(line) => self.talk.about(self.number, &String::from_utf8_lossy(&line)),
+                Passage::Stderr(line) => self.logs.about(self.number, &String::from_utf8_lossy(&line)),
                 Passage::Exit(code) => self.over = Some(format!("a fault ends the agent (exit {code})")),
                 Passage::Hangup => self.over = Some("a fault ends the connection".to_owned()),
                 // Refused before we began.
@@ -254,17 +255,17 @@ impl Interceptor {
 
     /// A line for the client, which nobody has parsed yet. Nobody does if nobody observes frames.
     fn pass_line(&mut self, line: Bytes) {
-        if self.desk.observers.interest().frames {
+        if self.gatekeeper.observers.interest().frames {
             return self.pass(&Frame::parse(line));
         }
-        self.desk.passed += 1;
+        self.gatekeeper.passed += 1;
         self.to_client.push_back(line);
     }
 
     /// A frame for the client.
     fn pass(&mut self, frame: &Frame) {
-        self.desk.observers.frame(Side::Agent, Instant::now(), frame);
-        self.desk.passed += 1;
+        self.gatekeeper.observers.frame(Side::Agent, Instant::now(), frame);
+        self.gatekeeper.passed += 1;
         self.to_client.push_back(frame.raw().clone());
     }
 

@@ -27,7 +27,7 @@ pub use observe::{Decisions, JournalObserver};
 pub use read::{
     Conversation, Notice, Reader, SegmentError, Spoken, conversations, conversations_of, is_segment,
 };
-pub use record::{ClosedRecord, Decided, End, Gap, Lines, OpenedRecord, Record, What};
+pub use record::{ClosedRecord, Decided, End, Gap, Lines, OpenedRecord, Record, RecordedLines};
 pub use recover::{Recovered, recover};
 pub use trouble::JournalError;
 pub use write::Journal;

@@ -12,15 +12,16 @@
 
 mod admit;
 mod conversation;
-mod desk;
 mod endings;
 pub mod event;
 mod folders;
+mod gatekeeper;
 mod greet;
 mod handle;
 mod interceptor;
 pub mod journal;
 mod lint;
+mod log;
 pub mod metrics;
 pub mod narrate;
 pub mod ops;
@@ -31,19 +32,18 @@ mod serve;
 mod settings;
 mod splice;
 
-mod talk;
 mod traffic;
 pub mod turn;
 
 pub use acp_relay::{Decision, Interest, Observer};
 pub use conversation::ClientInfo;
-pub use desk::{Duties, EvictIdleSession, is_full};
 pub use endings::{stopped, why_over};
 pub use folders::FolderOpener;
+pub use gatekeeper::{Duties, EvictIdleSession, is_full};
 pub use greet::ClientForm;
 pub use handle::{ConversationHandle, DecisionReasons};
 pub use interceptor::impossible;
-pub use proxy::{ObserverFactory, OpenedAgent, Opener, Outcome, Proxy};
+pub use log::{LOG_TARGET, LogFields, LogLine, ProxyLog};
+pub use proxy::{AgentUnavailable, ObserverFactory, OpenedAgent, Opener, Outcome, Proxy};
 pub use serve::ClientSource;
 pub use settings::ProxySettings;
-pub use talk::{Level, Say, Saying};

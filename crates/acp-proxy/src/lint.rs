@@ -7,24 +7,25 @@ use acp_relay::{Interest, Observer, RelayEnd};
 use acp_rpc::Frame;
 use acp_rules::{ConversationEnd, Finding, Judge, JudgeConfig, Severity};
 
-use crate::talk::{Level, Talk};
+use crate::log::ConversationLog;
+use tracing::Level;
 
 /// Judges one conversation, and logs each finding at once.
 pub(crate) struct LintObserver {
     judge: Judge,
     began: Instant,
-    talk: Talk,
+    logs: ConversationLog,
     number: u64,
 }
 
 impl LintObserver {
-    pub(crate) fn new(talk: Talk, number: u64) -> LintObserver {
-        LintObserver { judge: Judge::new(JudgeConfig::default()), began: Instant::now(), talk, number }
+    pub(crate) fn new(logs: ConversationLog, number: u64) -> LintObserver {
+        LintObserver { judge: Judge::new(JudgeConfig::default()), began: Instant::now(), logs, number }
     }
 
     fn tell_news(&mut self) {
-        let (talk, number) = (&self.talk, self.number);
-        self.judge.news().iter().for_each(|finding| tell(talk, number, finding));
+        let (logs, number) = (&self.logs, self.number);
+        self.judge.news().iter().for_each(|finding| tell(logs, number, finding));
     }
 }
 
@@ -51,14 +52,14 @@ impl Observer for LintObserver {
     }
 }
 
-fn tell(talk: &Talk, number: u64, finding: &Finding) {
+fn tell(logs: &ConversationLog, number: u64, finding: &Finding) {
     let (severity, rule) = (finding.severity.as_str(), finding.rule);
     let words = format!("{severity} {} {rule}: {}: {}", finding.requirement, finding.blame, finding.message);
     let level = match finding.severity {
-        Severity::Warning => Level::Warn,
-        Severity::Error => Level::Error,
+        Severity::Warning => Level::WARN,
+        Severity::Error => Level::ERROR,
     };
-    talk.tell(level, number, &words, &[]);
+    logs.tell(level, number, &words);
 }
 
 #[cfg(test)]
@@ -71,7 +72,9 @@ mod tests {
     fn a_finding_matters_as_much_as_the_judge_says() {
         let levels = Arc::new(Mutex::new(Vec::new()));
         let kept = levels.clone();
-        let talk = Talk::new(Arc::new(move |saying| kept.lock().expect("whole").push(saying.level)));
+        let logs = ConversationLog::new(crate::log::ProxyLog::lines(move |line| {
+            kept.lock().expect("whole").push(line.level);
+        }));
         for severity in [Severity::Warning, Severity::Error] {
             let finding = Finding {
                 rule: "rule",
@@ -89,8 +92,8 @@ mod tests {
                 absent: false,
                 evidence: Vec::new(),
             };
-            tell(&talk, 1, &finding);
+            tell(&logs, 1, &finding);
         }
-        assert_eq!(*levels.lock().expect("whole"), [Level::Warn, Level::Error]);
+        assert_eq!(*levels.lock().expect("whole"), [Level::WARN, Level::ERROR]);
     }
 }

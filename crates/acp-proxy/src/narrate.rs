@@ -16,7 +16,7 @@ use crate::event::{
 use crate::turn::Tally;
 
 /// What happened, and in which session.
-pub type Told = (Arc<str>, Body);
+pub type NarratedEvent = (Arc<str>, Body);
 
 /// Requests that are open at once; more than any client or agent has. What is asked beyond it has no answer here.
 const MOST_OPEN: usize = 4096;
@@ -109,7 +109,7 @@ struct ChunkContent<'a> {
 
 impl Narrator {
     /// Reads one frame; what happened is appended to `out`.
-    pub fn hear(&mut self, dir: Direction, frame: &Frame, out: &mut Vec<Told>) {
+    pub fn hear(&mut self, dir: Direction, frame: &Frame, out: &mut Vec<NarratedEvent>) {
         match frame.view() {
             View::Notification { method: method::SESSION_UPDATE, params: Some(params) }
                 if dir == Direction::AgentToClient =>
@@ -133,7 +133,7 @@ impl Narrator {
     }
 
     /// Reads a request of the agent that the proxy answered itself.
-    pub fn decided(&mut self, request: &Frame, answer: &Frame, reason: &str, out: &mut Vec<Told>) {
+    pub fn decided(&mut self, request: &Frame, answer: &Frame, reason: &str, out: &mut Vec<NarratedEvent>) {
         self.hear(Direction::AgentToClient, request, out);
         self.hear(Direction::ClientToAgent, answer, out);
         if let Some((_, Body::Decision(decision))) = out.last_mut() {
@@ -142,7 +142,7 @@ impl Narrator {
     }
 
     /// The conversation is over: open turns are interrupted, and the sessions are no longer served.
-    pub fn close(&mut self, reason: &str, out: &mut Vec<Told>) {
+    pub fn close(&mut self, reason: &str, out: &mut Vec<NarratedEvent>) {
         let mut sessions: Vec<_> = std::mem::take(&mut self.sessions).into_iter().collect();
         sessions.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, session) in sessions.into_iter().filter(|(_, session)| session.footing != Footing::Unknown)
@@ -164,7 +164,7 @@ impl Narrator {
         self.sessions.get(session).is_some_and(|session| session.turn.is_some())
     }
 
-    fn update(&mut self, params: &str, frame: &Frame, out: &mut Vec<Told>) {
+    fn update(&mut self, params: &str, frame: &Frame, out: &mut Vec<NarratedEvent>) {
         let Ok(params) = serde_json::from_str::<UpdateParams<'_>>(params) else {
             let dir = Direction::AgentToClient;
             if let Some(session) = self.scope(frame.params()).filter(|session| self.knows(dir, session)) {
@@ -202,7 +202,7 @@ impl Narrator {
         method: &str,
         params: Option<&str>,
         frame: &Frame,
-        out: &mut Vec<Told>,
+        out: &mut Vec<NarratedEvent>,
     ) {
         let session = self.scope(params);
         let open = match (dir, method, session) {
@@ -267,7 +267,14 @@ impl Narrator {
         self.sessions.get(session).is_some_and(|session| session.footing != Footing::Unknown)
     }
 
-    fn answered(&mut self, dir: Direction, id: &Id, reply: Reply<'_>, frame: &Frame, out: &mut Vec<Told>) {
+    fn answered(
+        &mut self,
+        dir: Direction,
+        id: &Id,
+        reply: Reply<'_>,
+        frame: &Frame,
+        out: &mut Vec<NarratedEvent>,
+    ) {
         let Some(open) = self.open.answered(dir, id) else { return };
         match open {
             Open::Opening { method, params, session } => self.opened(method, params, session, reply, out),
@@ -314,7 +321,7 @@ impl Narrator {
         }
     }
 
-    fn closed(&mut self, session: Arc<str>, reason: &str, out: &mut Vec<Told>) {
+    fn closed(&mut self, session: Arc<str>, reason: &str, out: &mut Vec<NarratedEvent>) {
         self.sessions.remove(&session);
         self.last.take_if(|last| *last == session);
         out.push((session, Body::Closed(SessionClosed { reason: reason.to_owned() })));
@@ -326,7 +333,7 @@ impl Narrator {
         params: Box<RawValue>,
         asked: Option<Arc<str>>,
         reply: Reply<'_>,
-        out: &mut Vec<Told>,
+        out: &mut Vec<NarratedEvent>,
     ) {
         let replayed = asked
             .as_ref()

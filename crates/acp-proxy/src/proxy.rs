@@ -13,19 +13,32 @@ use tokio::sync::watch;
 
 use crate::admit;
 use crate::conversation::{ClientInfo, Conversation};
-use crate::desk::{EvictIdleSession, Office};
 use crate::endings::{farewell, stopped};
 use crate::folders::FolderOpener;
+use crate::gatekeeper::{EvictIdleSession, SharedLimits};
 use crate::handle::ConversationHandle;
+use crate::log::{ConversationLog, ProxyLog};
 use crate::settings::ProxySettings;
-use crate::talk::{Level, Say, Saying, Talk};
 use crate::traffic::Traffic;
+use tracing::Level;
+
+/// Why there is no agent for a client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AgentUnavailable(String);
+
+impl AgentUnavailable {
+    /// For this reason.
+    pub fn new(reason: impl std::fmt::Display) -> AgentUnavailable {
+        AgentUnavailable(reason.to_string())
+    }
+}
 
 /// An agent that was opened: its link, and its process if we started one.
 pub type OpenedAgent = (Link, Option<Child>);
 
 /// Opens an agent for one client.
-pub type Opener = Arc<dyn Fn() -> BoxFuture<'static, Result<OpenedAgent, String>> + Send + Sync>;
+pub type Opener = Arc<dyn Fn() -> BoxFuture<'static, Result<OpenedAgent, AgentUnavailable>> + Send + Sync>;
 
 /// How a conversation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,15 +82,15 @@ pub trait ObserverFactory: Send + Sync {
 pub struct Proxy {
     pub(crate) settings: ProxySettings,
     pub(crate) open: Opener,
-    pub(crate) talk: Talk,
-    say: Say,
+    pub(crate) logs: ConversationLog,
+    pub(crate) log: ProxyLog,
     count: AtomicU64,
     /// When it began, in milliseconds since 1970: part of the session ids that translations make.
     pub(crate) base: u64,
     /// Session ids that differ on the two sides, from conversations that have ended: of clients, of agents.
     pub(crate) known: Mutex<[Vec<(String, String)>; 2]>,
     pub(crate) observers: Option<Arc<dyn ObserverFactory>>,
-    pub(crate) office: Arc<Office>,
+    pub(crate) shared: Arc<SharedLimits>,
     pub(crate) traffic: Traffic,
     /// Session ids of an agent of a foreign form, where lines are decided about on their way to it.
     pub(crate) agents: acp_relay::SessionAliases,
@@ -86,19 +99,19 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy that opens agents with `open` and tells what happens with `say`.
+    /// A proxy that opens agents with `open` and logs what happens.
     #[must_use]
-    pub fn new(settings: ProxySettings, open: Opener, say: Say) -> Proxy {
+    pub fn new(settings: ProxySettings, open: Opener, log: ProxyLog) -> Proxy {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Proxy {
-            office: Office::new(settings.duties.clone(), &settings.metrics),
+            shared: SharedLimits::new(settings.duties.clone(), &settings.metrics),
             traffic: Traffic::new(&settings.metrics),
             agents: acp_relay::SessionAliases::default(),
             folders: None,
             settings,
             open,
-            talk: Talk::new(say.clone()),
-            say,
+            logs: ConversationLog::new(log.clone()),
+            log,
             count: AtomicU64::new(0),
             base: u64::try_from(now.as_millis()).unwrap_or_default(),
             known: Mutex::default(),
@@ -133,28 +146,24 @@ impl Proxy {
     /// Whether one more session can be opened (`Duties::max_sessions`).
     #[must_use]
     pub fn has_session_room(&self) -> bool {
-        self.office.has_room()
+        self.shared.has_room()
     }
 
     /// Waits until one more session can be opened.
     pub async fn session_room(&self) {
-        self.office.room().await;
+        self.shared.room().await;
     }
 
     /// Before a session is refused because there are too many, `evict` may close an idle one: it returns true when a
     /// place will be free in a moment.
     pub fn before_refusing_a_session(&self, evict: EvictIdleSession) {
-        self.office.ask_before_refusing(evict);
-    }
-
-    pub(crate) fn say(&self, level: Level, words: &str) {
-        (self.say)(&Saying::plain(level, words));
+        self.shared.ask_before_refusing(evict);
     }
 
     /// A client was turned away.
     pub(crate) fn refused(&self, why: &str) {
         self.traffic.refused.up();
-        self.say(Level::Warn, &format!("a client was refused: {why}"));
+        self.log.warn(&format!("a client was refused: {why}"));
     }
 
     /// Serves one client until it, its agent or we must go. Leaves no process behind.
@@ -177,9 +186,10 @@ impl Proxy {
                     admitted = admit::by_token(&mut client, token) => admitted,
                     () = stopped(&mut stop) => return Outcome::Stopped,
                 };
-                if let Err(why) = admitted {
+                if let Err(error) = admitted {
+                    let why = error.to_string();
                     self.traffic.refused.up();
-                    self.talk.tell(Level::Warn, number, &why, &[]);
+                    self.logs.tell(Level::WARN, number, &why);
                     farewell(client, &mut stop).await;
                     return Outcome::Refused(why);
                 }
@@ -196,12 +206,12 @@ impl Proxy {
             Outcome::Left | Outcome::Stopped => return,
             Outcome::AgentFailed(_) => {
                 self.traffic.agents_failed.up();
-                Level::Warn
+                Level::WARN
             }
-            Outcome::Refused(_) => Level::Warn,
-            Outcome::Fault(_) => Level::Error,
-            Outcome::Closed(_) => Level::Info,
+            Outcome::Refused(_) => Level::WARN,
+            Outcome::Fault(_) => Level::ERROR,
+            Outcome::Closed(_) => Level::INFO,
         };
-        self.talk.tell(level, number, outcome.describe(), &[]);
+        self.logs.tell(level, number, outcome.describe());
     }
 }

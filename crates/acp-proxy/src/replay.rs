@@ -20,7 +20,7 @@ pub use script::Script;
 
 /// One frame of a recording.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct RecordedFrame {
     /// Since the conversation began.
     pub t: Duration,
     /// Which way.
@@ -33,7 +33,7 @@ pub struct Said {
     pub by_proxy: Option<Decided>,
 }
 
-impl Said {
+impl RecordedFrame {
     /// Whether it is what the agent was told in place of what the client said, which is there too.
     #[must_use]
     pub fn is_change(&self) -> bool {
@@ -51,7 +51,7 @@ pub struct Recording {
     /// The agent, if that is known.
     pub agent: Option<String>,
     /// The frames.
-    pub said: Vec<Said>,
+    pub said: Vec<RecordedFrame>,
     /// How it ended, if that is known.
     pub outcome: Option<String>,
     /// What could not be read, in words.
@@ -184,25 +184,26 @@ impl Recording {
         let mut events = Vec::new();
         let mut narrator = Narrator::default();
         let mut told = Vec::new();
-        let mut tell = |t: Duration, told: &mut Vec<crate::narrate::Told>, events: &mut Vec<Event>| {
-            for (session, body) in told.drain(..) {
-                let seq = numbers.entry(session.clone()).or_insert(0_u64);
-                *seq += 1;
-                let at = began + u64::try_from(t.as_millis()).unwrap_or_default();
-                events.push(Event {
-                    session: session.to_string(),
-                    epoch: 0,
-                    seq: *seq,
-                    at,
-                    task: None,
-                    body,
-                });
-            }
-        };
+        let mut tell =
+            |t: Duration, told: &mut Vec<crate::narrate::NarratedEvent>, events: &mut Vec<Event>| {
+                for (session, body) in told.drain(..) {
+                    let seq = numbers.entry(session.clone()).or_insert(0_u64);
+                    *seq += 1;
+                    let at = began + u64::try_from(t.as_millis()).unwrap_or_default();
+                    events.push(Event {
+                        session: session.to_string(),
+                        epoch: 0,
+                        seq: *seq,
+                        at,
+                        task: None,
+                        body,
+                    });
+                }
+            };
         let mut last = Duration::ZERO;
         for (index, said) in self.said.iter().enumerate() {
             match &said.by_proxy {
-                // Told as the client said it: what the proxy adds may be no one's business but the agent's.
+                // NarratedEvent as the client said it: what the proxy adds may be no one's business but the agent's.
                 Some(decided) if decided.is_change() => {}
                 Some(decided) if decided.request.is_empty() => {
                     narrator.hear(said.dir, &said.frame, &mut told);
@@ -223,7 +224,7 @@ impl Recording {
         events
     }
 
-    fn narrate(&self) -> Vec<crate::narrate::Told> {
+    fn narrate(&self) -> Vec<crate::narrate::NarratedEvent> {
         let mut narrator = Narrator::default();
         let mut told = Vec::new();
         for said in self.said.iter().filter(|said| !said.is_change()) {
@@ -271,7 +272,7 @@ fn canonical(conversation: Conversation) -> Recording {
         let line = if line.starts_with(b"\xEF\xBB\xBF") { line.slice(3..) } else { line };
         bridge.receive_seen(from, &Frame::parse(line), &mut |side, frame| {
             let dir = side.sends();
-            said.push(Said { t, dir, frame: frame.clone(), line: None, by_proxy: None });
+            said.push(RecordedFrame { t, dir, frame: frame.clone(), line: None, by_proxy: None });
         });
     }
     decided.for_each(|(_, decision)| push_decision(&mut said, &decision));
@@ -292,9 +293,9 @@ fn canonical(conversation: Conversation) -> Recording {
     }
 }
 
-/// Times that never go back. A decision is timed at the desk, and its neighbours at the wire: what came first is known, and
+/// Times that never go back. A decision is timed by the gatekeeper, and its neighbours at the wire: what came first is known, and
 /// their times are near.
-fn in_order(said: &mut [Said]) {
+fn in_order(said: &mut [RecordedFrame]) {
     let mut latest = Duration::ZERO;
     for said in said {
         latest = latest.max(said.t);
@@ -303,18 +304,18 @@ fn in_order(said: &mut [Said]) {
 }
 
 /// A request that the proxy answered itself, and its answer.
-fn push_decision(said: &mut Vec<Said>, decided: &Decided) {
+fn push_decision(said: &mut Vec<RecordedFrame>, decided: &Decided) {
     let dir = decided.dir;
     let t = Duration::from_micros(decided.t);
     if decided.is_change() {
         let frame = Frame::parse(decided.answer.clone());
-        return said.push(Said { t, dir, frame, line: None, by_proxy: Some(decided.clone()) });
+        return said.push(RecordedFrame { t, dir, frame, line: None, by_proxy: Some(decided.clone()) });
     }
     let (request, answer) = (decided.request.clone(), decided.answer.clone());
     let pair = [(dir, request), (dir.flip(), answer)];
     for (dir, text) in pair.into_iter().filter(|(_, text)| !text.is_empty()) {
         let (frame, by_proxy) = (Frame::parse(text), Some(decided.clone()));
-        said.push(Said { t, dir, frame, line: None, by_proxy });
+        said.push(RecordedFrame { t, dir, frame, line: None, by_proxy });
     }
 }
 
@@ -325,7 +326,7 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
     let mut notices = Vec::new();
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         // Recordings of others may have no times: what has none follows at once.
-        let last = said.last().map_or(Duration::ZERO, |said: &Said| said.t);
+        let last = said.last().map_or(Duration::ZERO, |said: &RecordedFrame| said.t);
         // A recording that was cut may end in the middle of a character.
         let entry = match std::str::from_utf8(line) {
             Ok(line) if line.trim().is_empty() => continue,
@@ -336,7 +337,7 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
         match entry {
             Ok(entry) => {
                 let (frame, line) = (entry.frame(), Some(index + 1));
-                said.push(Said { t: entry.t, dir: entry.dir, frame, line, by_proxy: None });
+                said.push(RecordedFrame { t: entry.t, dir: entry.dir, frame, line, by_proxy: None });
             }
             Err(_) if !line.ends_with(b"\n") => {
                 notices.push(format!("{place}: the last line is cut off; it is left out"));
@@ -377,7 +378,7 @@ mod tests {
 
     #[test]
     fn times_never_go_back() {
-        let at = |micros| Said {
+        let at = |micros| RecordedFrame {
             t: Duration::from_micros(micros),
             dir: Direction::AgentToClient,
             frame: Frame::parse("{}"),

@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use crate::conversation::ClientInfo;
 use crate::endings::{excuse, farewell, stopped};
 use crate::proxy::{Outcome, Proxy};
-use crate::talk::Level;
 
 /// Refused clients that are told why, at once; more are turned away without a word.
 const REFUSALS: usize = 64;
@@ -22,7 +21,7 @@ const REFUSALS: usize = 64;
 pub enum ClientSource {
     /// One client, at the other end of our own standard input and output.
     Stdio(LinkSettings),
-    /// Any number of clients, over a socket. Its door decides who opens a WebSocket; what a TCP client must say is up to
+    /// Any number of clients, over a socket. Its access control decides who opens a WebSocket; what a TCP client must say is up to
     /// [`ProxySettings::token`](crate::ProxySettings::token).
     Socket {
         /// The socket.
@@ -74,7 +73,7 @@ async fn serve_all(
     stop: watch::Receiver<bool>,
 ) {
     let (clients, refusals) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let has_door = listener.has_door();
+    let checks_access = listener.checks_access();
     let serve = |link: Link, visitor: VisitorInfo| -> BoxFuture<'static, ()> {
         let mut stop = stop.clone();
         let Some(place) = Place::take(&clients, max_clients.unwrap_or(usize::MAX)) else {
@@ -93,14 +92,15 @@ async fn serve_all(
                 }
             });
         };
-        let info = ClientInfo { admitted: has_door, trace: visitor.traceparent, ..ClientInfo::default() };
+        let info =
+            ClientInfo { admitted: checks_access, trace: visitor.traceparent, ..ClientInfo::default() };
         let proxy = proxy.clone();
         Box::pin(async move {
             proxy.serve_known(link, info, stop).await;
             drop(place);
         })
     };
-    let failed = |error: &io::Error| proxy.say(Level::Warn, &format!("cannot accept a connection: {error}"));
+    let failed = |error: &io::Error| proxy.log.warn(&format!("cannot accept a connection: {error}"));
     let mut told = stop.clone();
     listener.serve(stopped(&mut told), serve, failed).await;
 }

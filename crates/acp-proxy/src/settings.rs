@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acp_dialect::{Dialect, TranslationOptions};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 
-use crate::desk::Duties;
+use crate::gatekeeper::Duties;
 use crate::greet::ClientForm;
 use crate::journal::Journal;
 use crate::metrics::Metrics;
@@ -41,10 +41,10 @@ pub struct ProxySettings {
     pub agent_name: String,
     /// Where things are counted.
     pub metrics: Metrics,
-    /// What clients must say first, on wires that cannot ask them at the door.
+    /// What clients must say first, on wires that cannot ask them at the access.
     pub token: Option<String>,
     /// Who ends the commands that we run for tasks' agents when we cannot.
-    pub leash: Option<ProcessGuard>,
+    pub process_guard: Option<ProcessGuard>,
 }
 
 impl Default for ProxySettings {
@@ -64,7 +64,7 @@ impl Default for ProxySettings {
             agent_name: "agent".to_owned(),
             metrics: Metrics::default(),
             token: None,
-            leash: None,
+            process_guard: None,
         }
     }
 }

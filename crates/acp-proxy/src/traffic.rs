@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_relay::{Interest, Observer};
+use acp_relay::{Interest, Observer, RecordError};
 use acp_rpc::Direction;
 use bytes::Bytes;
 use memchr::memchr_iter;
@@ -55,7 +55,7 @@ impl Observer for Traffic {
         Interest { lines: true, frames: false }
     }
 
-    fn lines(&mut self, from: Side, _at: Instant, lines: &Bytes) -> Result<(), String> {
+    fn lines(&mut self, from: Side, _at: Instant, lines: &Bytes) -> Result<(), RecordError> {
         let index = usize::from(from == Side::Agent);
         let is_block = lines.ends_with(b"\n");
         self.lines[index].add(if is_block { memchr_iter(b'\n', lines).count() as u64 } else { 1 });

@@ -5,31 +5,31 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use acp_proxy::ProxyLog;
 use acp_proxy::journal::{
-    ClosedRecord, Journal, JournalSettings, Lines, OnFailure, OpenedRecord, Reader, Record, Sync, What,
-    conversations, conversations_of, recover, segments,
+    ClosedRecord, Journal, JournalSettings, Lines, OnFailure, OpenedRecord, Reader, Record, RecordedLines,
+    Sync, conversations, conversations_of, recover, segments,
 };
 use acp_proxy::metrics::Metrics;
 use acp_proxy::replay::Recording;
-use acp_proxy::{Say, Saying};
 use acp_rpc::Direction;
 use bytes::Bytes;
 
-type Told = Arc<Mutex<Vec<String>>>;
+type LoggedLines = Arc<Mutex<Vec<String>>>;
 
-fn listener() -> (Say, Told) {
-    let told = Told::default();
+fn listener() -> (ProxyLog, LoggedLines) {
+    let told = LoggedLines::default();
     let kept = told.clone();
-    (Arc::new(move |saying: &Saying<'_>| kept.lock().expect("whole").push(saying.to_string())), told)
+    (ProxyLog::lines(move |line| kept.lock().expect("whole").push(line.to_string())), told)
 }
 
 fn settings(folder: &Path) -> JournalSettings {
     JournalSettings { sync: Sync::System, ..JournalSettings::new(folder) }
 }
 
-fn create(settings: JournalSettings) -> (Journal, Told) {
-    let (say, told) = listener();
-    (Journal::create(settings, &Metrics::default(), say).expect("a journal"), told)
+fn create(settings: JournalSettings) -> (Journal, LoggedLines) {
+    let (log, told) = listener();
+    (Journal::create(settings, &Metrics::default(), log).expect("a journal"), told)
 }
 
 fn opened(conversation: u64) -> OpenedRecord {
@@ -45,7 +45,7 @@ fn opened(conversation: u64) -> OpenedRecord {
 
 fn lines(conversation: u64, number: u64) -> Lines {
     let text = format!("{{\"number\":{number},\"of\":{conversation}}}\n");
-    let (t, what) = (Duration::from_micros(number), What::Block(Bytes::from(text)));
+    let (t, what) = (Duration::from_micros(number), RecordedLines::Block(Bytes::from(text)));
     Lines { conversation, t, dir: Direction::AgentToClient, what }
 }
 

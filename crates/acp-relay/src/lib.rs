@@ -14,5 +14,5 @@ mod observer;
 mod relay;
 
 pub use gate::Gate;
-pub use observer::{Decision, Interest, Observer, Observers};
+pub use observer::{Decision, Interest, Observer, Observers, RecordError};
 pub use relay::{Relay, RelayEnd, SessionAliases, translated, translated_resuming};

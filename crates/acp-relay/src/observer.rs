@@ -10,6 +10,18 @@ use bytes::Bytes;
 use crate::gate::Gate;
 use crate::relay::RelayEnd;
 
+/// What an observer had to record is not recorded: nothing may be passed on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RecordError(String);
+
+impl RecordError {
+    /// For this reason.
+    pub fn new(reason: impl std::fmt::Display) -> RecordError {
+        RecordError(reason.to_string())
+    }
+}
+
 /// Observes one conversation. Methods are called in the order in which things happen, and must not block: an observer
 /// that cannot follow closes its [`gate`](Observer::gate).
 pub trait Observer: Send {
@@ -21,7 +33,7 @@ pub trait Observer: Send {
     /// Whole lines of one side, in its own form, a read at a time, before anything is done with them. A WebSocket
     /// message, or a last line without its line ending, comes alone and without one. An error ends the conversation, and
     /// the lines are not passed on.
-    fn lines(&mut self, from: Side, at: Instant, lines: &Bytes) -> Result<(), String> {
+    fn lines(&mut self, from: Side, at: Instant, lines: &Bytes) -> Result<(), RecordError> {
         let _ = (from, at, lines);
         Ok(())
     }
@@ -43,7 +55,7 @@ pub trait Observer: Send {
     }
 
     /// A request that was answered or changed on its way. An error ends the conversation before anything goes out.
-    fn decided(&mut self, decision: &Decision<'_>) -> Result<(), String> {
+    fn decided(&mut self, decision: &Decision<'_>) -> Result<(), RecordError> {
         let _ = decision;
         Ok(())
     }
@@ -152,7 +164,7 @@ impl Observers {
     }
 
     /// See [`Observer::lines`]. The first error counts.
-    pub fn lines(&self, from: Side, at: Instant, lines: &Bytes) -> Result<(), String> {
+    pub fn lines(&self, from: Side, at: Instant, lines: &Bytes) -> Result<(), RecordError> {
         if !self.interest.lines {
             return Ok(());
         }
@@ -180,7 +192,7 @@ impl Observers {
     }
 
     /// See [`Observer::decided`]. Those after one that fails are not told.
-    pub fn decided(&self, decision: &Decision<'_>) -> Result<(), String> {
+    pub fn decided(&self, decision: &Decision<'_>) -> Result<(), RecordError> {
         self.all.iter().try_for_each(|one| one.lock().decided(decision))
     }
 

@@ -153,7 +153,12 @@ impl Observer for KeepsLines {
         Interest { lines: true, frames: false }
     }
 
-    fn lines(&mut self, from: Side, _at: std::time::Instant, lines: &bytes::Bytes) -> Result<(), String> {
+    fn lines(
+        &mut self,
+        from: Side,
+        _at: std::time::Instant,
+        lines: &bytes::Bytes,
+    ) -> Result<(), acp_relay::RecordError> {
         self.0.lock().expect("whole").push((from, lines.to_vec()));
         Ok(())
     }

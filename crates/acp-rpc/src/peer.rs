@@ -91,7 +91,7 @@ pub enum Received<Ours = ()> {
         frame: Frame,
     },
     /// A notification.
-    Told {
+    Notified {
         /// The notification.
         frame: Frame,
     },
@@ -352,7 +352,9 @@ impl<Theirs: Default, Ours> Peer<Theirs, Ours> {
     /// Sorts an incoming frame. Constant time, whatever came before.
     pub fn receive(&mut self, now: Duration, frame: Frame) -> Received<Ours> {
         match frame.sort() {
-            Sort::Notification if frame.method() != Some(method::CANCEL_REQUEST) => Received::Told { frame },
+            Sort::Notification if frame.method() != Some(method::CANCEL_REQUEST) => {
+                Received::Notified { frame }
+            }
             Sort::Notification => match frame.params().and_then(cancelled_id) {
                 Some(id) => Received::CancelAsked { owed: self.owed.contains(&id), id, frame },
                 None => Received::Violation(Violation::BadCancel, frame),
@@ -518,7 +520,7 @@ impl<Ours> Received<Ours> {
     pub fn frame(&self) -> Option<&Frame> {
         match self {
             Self::Asked { frame, .. }
-            | Self::Told { frame }
+            | Self::Notified { frame }
             | Self::CancelAsked { frame, .. }
             | Self::Answered { frame, .. }
             | Self::Violation(_, frame) => Some(frame),

@@ -26,7 +26,7 @@ impl WorldSide for Client {
 
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail) {
         match self.peer.receive(now, line.into()) {
-            Received::Told { .. } => self.updates += 1,
+            Received::Notified { .. } => self.updates += 1,
             Received::Asked { id, .. } => mail.send(&self.peer.respond(&id, &"yes").unwrap()),
             Received::Answered { id, .. } => self.answers.push(id),
             other => panic!("{other:?}"),

@@ -244,23 +244,32 @@ pub enum IdStyle {
     Object,
 }
 
+/// A text that is no time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a time: {problem}")]
+pub struct FaultTimeError {
+    text: String,
+    problem: &'static str,
+}
+
 /// A duration written as `250ms`, `2s`, or a number of milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
 impl Time {
     /// Reads `250ms`, `1.5s`, `1m`, or a bare number of milliseconds.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, FaultTimeError> {
+        let wrong = |problem| FaultTimeError { text: text.to_owned(), problem };
         let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
         let scale = match unit.trim() {
             "" | "ms" => 0.001,
             "s" => 1.0,
             "m" | "min" => 60.0,
-            other => return Err(format!("{other:?} is not a unit of time; use ms, s or m")),
+            _ => return Err(wrong("it has an unknown unit; use ms, s or m")),
         };
-        let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a time; try 250ms or 2s"))?;
-        Duration::try_from_secs_f64(number * scale).map(Self).map_err(|error| error.to_string())
+        let number: f64 = number.parse().map_err(|_| wrong("try 250ms or 2s"))?;
+        Duration::try_from_secs_f64(number * scale).map(Self).map_err(|_| wrong("it is too long"))
     }
 }
 

@@ -59,7 +59,7 @@ impl Variant {
         if variant.faults.is_empty() && variant.agent.is_empty() {
             return Err(fail("it has neither habits nor faults, so it would not differ".to_owned()));
         }
-        Habits::with([&variant]).map_err(fail)?;
+        Habits::with([&variant]).map_err(|error| fail(error.to_string()))?;
         Ok(variant)
     }
 
@@ -69,9 +69,27 @@ impl Variant {
     }
 }
 
+/// Why variants cannot be joined.
+#[derive(Debug, thiserror::Error)]
+pub enum HabitsError {
+    /// They want the same habit in different ways.
+    #[error("{habit:?} cannot be both {one} and {other}")]
+    Contradiction {
+        /// The habit.
+        habit: String,
+        /// What one wants.
+        one: String,
+        /// What another wants.
+        other: String,
+    },
+    /// There is no such habit, or it has another value.
+    #[error(transparent)]
+    Unknown(#[from] serde_json::Error),
+}
+
 impl Habits {
     /// The habits of all these variants together; an error when they contradict each other.
-    pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant>) -> Result<Self, String> {
+    pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant>) -> Result<Self, HabitsError> {
         let mut joined: Map<String, Value> = Map::new();
         for variant in variants {
             for (key, value) in &variant.agent {
@@ -82,12 +100,13 @@ impl Habits {
                     }
                     (Some(known), value) if known == value => {}
                     (Some(known), value) => {
-                        return Err(format!("{key:?} cannot be both {known} and {value}"));
+                        let (habit, one, other) = (key.clone(), known.to_string(), value.to_string());
+                        return Err(HabitsError::Contradiction { habit, one, other });
                     }
                 }
             }
         }
-        serde_json::from_value(Value::Object(joined)).map_err(|error| error.to_string())
+        Ok(serde_json::from_value(Value::Object(joined))?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What tests of the other rooms share. Only ever a dev-dependency.
+//! What tests of the other crates share. Only ever a dev-dependency.
 //!
 //! **What it is.** A [`Clock`] that moves when a test says so; a [`World`] that plays two line-speaking sides
 //! against each other while it cuts their bytes in every way a pipe could; a seeded [`Rng`] and [`Mutator`] for

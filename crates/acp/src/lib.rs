@@ -122,14 +122,14 @@ const ALIASES: [(&str, &[&str]); 3] = [
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let_readers_go();
     let args: Vec<OsString> = args.into_iter().collect();
-    // Hidden: the program also supervises the agents it starts, and holds the leash of the commands it runs for them.
+    // Hidden: the program also supervises the agents it starts, and holds the process guard of the commands it runs for them.
     let mut own = args.iter().skip(1).cloned();
     let first = own.next();
     if first.as_ref().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
         return acp_link::supervisor::main(own);
     }
-    if first.as_ref().is_some_and(|word| word == acp_link::leash::ARGUMENT) {
-        return acp_link::leash::main();
+    if first.as_ref().is_some_and(|word| word == acp_link::process_guard::ARGUMENT) {
+        return acp_link::process_guard::main();
     }
     let args = resolve_alias(args);
     let cli = match Cli::try_parse_from(&args) {

@@ -15,13 +15,12 @@ mod story;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_nats::payload::{Prompt, Task, TaskResult};
 use acp_nats::{Access, Subjects, TaskClient, TaskProgress};
+use acp_proxy::ProxyLog;
 use acp_proxy::event::{Body, Event};
-use acp_proxy::{Say, Saying};
 use server::{PATIENCE, Server};
 
 /// The program under test.
@@ -102,8 +101,7 @@ impl Place {
 
     async fn client(&self) -> TaskClient {
         let access = Access { url: self.server.url(), ..Access::default() };
-        let say: Say = Arc::new(|_: &Saying<'_>| {});
-        TaskClient::connect(&access, Subjects::default(), &say).await.expect("a connection")
+        TaskClient::connect(&access, Subjects::default(), &ProxyLog::current()).await.expect("a connection")
     }
 
     /// The processes of agents of this place.

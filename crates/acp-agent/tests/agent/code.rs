@@ -3,7 +3,7 @@
 use acp_agent::AgentServerSettings;
 use serde_json::{Map, Value, json};
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 
 /// Tool calls as a client has them in the end: every update merged into its call.
 fn calls(talk: &Talk) -> Vec<Map<String, Value>> {

@@ -7,7 +7,7 @@ use acp_policy::Policy;
 use acp_rules::{Judge, JudgeConfig, Side};
 use serde_json::json;
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 
 #[tokio::test]
 async fn version_1_in_a_whole_turn_that_the_judge_has_nothing_to_say_about() {

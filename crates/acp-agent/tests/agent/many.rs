@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_sessions_prompt_at_once_and_none_fails() {

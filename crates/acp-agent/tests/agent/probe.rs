@@ -4,7 +4,7 @@ use acp_agent::{AgentServerSettings, State};
 use acp_policy::Policy;
 use serde_json::{Value, json};
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 
 async fn begin(settings: AgentServerSettings) -> (Talk, String) {
     let server = server(settings);

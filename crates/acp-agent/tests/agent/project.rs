@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 use crate::raw::Raw;
 use crate::thinking::{agent, says, thinks};
 

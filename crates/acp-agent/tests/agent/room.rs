@@ -7,7 +7,7 @@ use acp_agent::provider::{Choice, Limit};
 use acp_agent::{AgentServer, AgentServerSettings};
 use serde_json::{Value, json};
 
-use crate::desk::{Place, Talk};
+use crate::harness::{Place, Talk};
 use crate::raw::{Answer, Raw, events, http};
 
 fn agent(place: &Place, model: &Raw, choice: Choice) -> Arc<AgentServer> {

@@ -8,7 +8,7 @@ use acp_script::agent::{Round, SealedThought, SessionRecord};
 use redb::{Database, TableDefinition};
 use serde_json::{Value, json};
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 
 const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
 const SESSIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("sessions");

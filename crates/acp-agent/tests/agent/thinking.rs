@@ -6,7 +6,7 @@ use acp_agent::provider::Choice;
 use acp_agent::{AgentServer, AgentServerSettings};
 use serde_json::{Value, json};
 
-use crate::desk::{Place, Talk};
+use crate::harness::{Place, Talk};
 use crate::raw::{Answer, Raw, events, http};
 
 pub(crate) fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<AgentServer> {

@@ -4,7 +4,7 @@ use acp_agent::AgentServerSettings;
 use acp_policy::{Policy, ToolPatterns};
 use serde_json::json;
 
-use crate::desk::{Place, Talk, server};
+use crate::harness::{Place, Talk, server};
 
 #[tokio::test]
 async fn the_code_engine_answers_searches_queries_and_extracts() {

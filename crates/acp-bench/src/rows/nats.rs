@@ -11,7 +11,7 @@ use acp_nats::aggregate::AggregateLimits;
 use acp_nats::{Access, Nats, NatsSettings, Subjects};
 use acp_proto::method;
 use acp_proxy::event::{Body, Event, Role, Text};
-use acp_proxy::{Proxy, Say, Saying};
+use acp_proxy::{Proxy, ProxyLog};
 use tokio::sync::watch;
 
 use super::{Bar, Wanted};
@@ -71,13 +71,9 @@ async fn start(url: &str, spool: &Path) -> anyhow::Result<Nats> {
         replicas: 1,
         live: false,
     };
-    let nats = Nats::start(settings, quiet()).await?;
+    let nats = Nats::start(settings, ProxyLog::current()).await?;
     nats.ready().await;
     Ok(nats)
-}
-
-fn quiet() -> Say {
-    Arc::new(|_: &Saying<'_>| {})
 }
 
 /// Publishes messages like ours to the same stream: seconds until the last is acknowledged.
@@ -117,12 +113,12 @@ async fn stream(nats: &Nats, count: usize) -> anyhow::Result<f64> {
     let open: acp_proxy::Opener = Arc::new(move || {
         let options = child::SpawnOptions::new(&program).args([&role, &job]);
         Box::pin(async move {
-            let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
+            let (link, child) = child::spawn(&options).map_err(acp_proxy::AgentUnavailable::new)?;
             Ok((link, Some(child)))
         })
     });
-    let proxy =
-        Proxy::new(acp_proxy::ProxySettings::default(), open, quiet()).observed_by(Arc::new(nats.clone()));
+    let proxy = Proxy::new(acp_proxy::ProxySettings::default(), open, ProxyLog::current())
+        .observed_by(Arc::new(nats.clone()));
     let (_stop, stopped) = watch::channel(false);
     let (mut client, theirs) = acp_link::memory(1024);
     let relay = tokio::spawn(async move { proxy.serve(theirs, stopped).await });

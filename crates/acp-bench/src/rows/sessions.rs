@@ -140,7 +140,7 @@ impl Client {
         while !asked.is_empty() {
             for (at, received) in self.arrivals().await? {
                 match received {
-                    Received::Told { frame } => {
+                    Received::Notified { frame } => {
                         let params: Value = serde_json::from_str(frame.params().unwrap_or_default())?;
                         let session = params["sessionId"].as_str().unwrap_or_default();
                         if params["update"]["sessionUpdate"] == update::AGENT_MESSAGE_CHUNK

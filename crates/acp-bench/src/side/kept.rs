@@ -21,8 +21,8 @@ pub(super) fn journal(job: &Job, client: Dialect) -> anyhow::Result<Option<Kept>
         return Ok(None);
     }
     let folder = tempfile::tempdir()?;
-    let say = std::sync::Arc::new(|saying: &acp_proxy::Saying<'_>| eprintln!("{saying}"));
-    let journal = Journal::create(JournalSettings::new(folder.path()), &Metrics::default(), say)?;
+    let log = acp_proxy::ProxyLog::lines(|line| eprintln!("{line}"));
+    let journal = Journal::create(JournalSettings::new(folder.path()), &Metrics::default(), log)?;
     Ok(Some(Kept { journal, folder, client }))
 }
 

@@ -139,7 +139,7 @@ impl<'a> Client<'a> {
                 let frame = Frame::from(arrival.line);
                 self.judge(now, Direction::AgentToClient, &frame);
                 match self.peer.receive(now, frame) {
-                    Received::Told { frame } => self.told(&frame).await?,
+                    Received::Notified { frame } => self.told(&frame).await?,
                     Received::Asked { id, frame } => self.asked(now, &id, &frame).await?,
                     Received::Answered { id, frame, .. } if id == wanted => answered = Some(frame),
                     other => anyhow::bail!("unexpected: {other:?}"),

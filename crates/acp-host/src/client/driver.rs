@@ -254,7 +254,7 @@ impl Driver {
                 self.start_deferred();
             }
             Received::CancelAsked { frame, .. } => self.providers.observe(&frame),
-            Received::Told { frame } => {
+            Received::Notified { frame } => {
                 self.providers.observe(&frame);
                 self.told(frame);
             }

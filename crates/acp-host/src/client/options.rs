@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_policy::PolicyRules;
 use agent_client_protocol_schema::v1::{
     BooleanConfigOptionCapabilities, ClientCapabilities, ClientSessionCapabilities, CompactionCapabilities,
@@ -27,7 +27,7 @@ pub struct ClientOptions {
     /// How long to wait for what.
     pub timeouts: Timeouts,
     /// Who ends terminals when we cannot; without it they outlive a kill of ours.
-    pub leash: Option<ProcessGuard>,
+    pub process_guard: Option<ProcessGuard>,
 }
 
 impl Default for ClientOptions {
@@ -40,7 +40,7 @@ impl Default for ClientOptions {
             limits: ProviderLimits::default(),
             person: None,
             timeouts: Timeouts::default(),
-            leash: None,
+            process_guard: None,
         }
     }
 }

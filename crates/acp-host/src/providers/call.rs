@@ -82,8 +82,8 @@ impl Call<'_> {
         let params: CreateParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
         self.command_access(&roots, &params).await?;
-        let ProviderSettings { limits, leash, .. } = &self.shared.settings;
-        self.shared.state().terminals.create(&roots, limits.terminals, leash.as_ref(), &params)
+        let ProviderSettings { limits, process_guard, .. } = &self.shared.settings;
+        self.shared.state().terminals.create(&roots, limits.terminals, process_guard.as_ref(), &params)
     }
 
     fn find(&self, params: Option<&str>) -> Result<Arc<terminal::Process>, RpcError> {

@@ -2,7 +2,7 @@
 //!
 //! Each runs in a process group of its own. Its exit status is looked at without being collected until the
 //! terminal is released, so the group's number cannot be given to strangers while it may still be killed. With a
-//! [leash](acp_link::leash) it does not outlive us either, however we end.
+//! [process guard](acp_link::process_guard) it does not outlive us either, however we end.
 
 mod command;
 mod process;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Terminals {
         &mut self,
         roots: &Roots,
         limits: TerminalLimits,
-        leash: Option<&ProcessGuard>,
+        process_guard: Option<&ProcessGuard>,
         params: &CreateParams,
     ) -> Result<Value, RpcError> {
         let session = &params.session_id;
@@ -114,7 +114,7 @@ impl Terminals {
         let asked = params.output_byte_limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let bytes = asked.unwrap_or(limits.default_output_bytes).min(limits.max_output_bytes);
         let (command, folder) = command::build(roots, params)?;
-        let process = Process::start(command, bytes, leash).map_err(|error| {
+        let process = Process::start(command, bytes, process_guard).map_err(|error| {
             let folder = params.cwd.as_deref().unwrap_or_else(|| roots.cwd()).display();
             let message = format!("cannot start {:?} in {folder}: {error}", params.command);
             refusal::unfit("cannot_start", message)

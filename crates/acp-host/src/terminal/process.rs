@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_link::child::Exit;
 use acp_link::kept::{self, CommandEnd, RunningCommand};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -48,13 +48,17 @@ enum Running {
 }
 
 impl Process {
-    /// Starts a command in its own process group, output and errors in one stream, no input. With a leash, nothing that
+    /// Starts a command in its own process group, output and errors in one stream, no input. With a process guard, nothing that
     /// comes of it outlives us.
-    pub(crate) fn start(command: Command, limit: usize, leash: Option<&ProcessGuard>) -> io::Result<Process> {
+    pub(crate) fn start(
+        command: Command,
+        limit: usize,
+        process_guard: Option<&ProcessGuard>,
+    ) -> io::Result<Process> {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        let (running, end) = match leash {
-            Some(leash) if cfg!(target_os = "linux") => kept(&command, writer, leash)?,
+        let (running, end) = match process_guard {
+            Some(process_guard) if cfg!(target_os = "linux") => kept(&command, writer, process_guard)?,
             _ => child(command, writer)?,
         };
         let ring = Arc::new(Mutex::new(Ring::new(limit)));
@@ -132,8 +136,12 @@ fn child(mut command: Command, writer: io::PipeWriter) -> io::Result<(Running, E
     Ok((Running::Child { child }, end))
 }
 
-fn kept(command: &Command, writer: io::PipeWriter, leash: &ProcessGuard) -> io::Result<(Running, End)> {
-    let mut wrapped = kept::wrap(command, leash)?;
+fn kept(
+    command: &Command,
+    writer: io::PipeWriter,
+    process_guard: &ProcessGuard,
+) -> io::Result<(Running, End)> {
+    let mut wrapped = kept::wrap(command, process_guard)?;
     wrapped.command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let (kept, ending) = wrapped.spawn()?;
     Ok((Running::Kept(kept), End::Kept(ending)))

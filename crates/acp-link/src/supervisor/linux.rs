@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{ARGUMENT, FORWARDED, processes};
 use crate::child::Survivor;
 use crate::child::report::{KEEP, RELEASE};
-use crate::leash;
+use crate::process_guard;
 
 /// Only wakes us up: it is also sent when the *thread* that started us ends, so the parent's number decides.
 const PARENT_DIED: Signal = Signal::URG;
@@ -269,7 +269,7 @@ impl Family {
         let deadline = Instant::now() + linger;
         while !self.reap() && timeout_at(deadline, signals.child.recv()).await.is_ok() {}
         // A guard ends what the agent left behind and then itself: it is no leftover of the agent.
-        let deadline = Instant::now() + leash::PATIENCE;
+        let deadline = Instant::now() + process_guard::PATIENCE;
         while !self.reap() && Instant::now() < deadline && has_guard(&processes::descendants(getpid())) {
             sleep(GUARD_LOOK).await;
         }
@@ -318,7 +318,7 @@ impl Family {
                 if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                if process.name != leash::NAME && !killed.iter().any(|it| it.pid == process.pid) {
+                if process.name != process_guard::NAME && !killed.iter().any(|it| it.pid == process.pid) {
                     killed.push(process);
                 }
             }
@@ -330,7 +330,7 @@ impl Family {
 }
 
 fn has_guard(left: &[Survivor]) -> bool {
-    left.iter().any(|process| process.name == leash::NAME)
+    left.iter().any(|process| process.name == process_guard::NAME)
 }
 
 /// One fact per line, to whoever started us; nobody may be there any more.

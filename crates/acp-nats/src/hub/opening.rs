@@ -10,7 +10,7 @@ use crate::connect::ConnectionState;
 use crate::publisher::Publisher;
 use crate::spool::Left;
 use crate::streams;
-use acp_proxy::Level;
+use tracing::Level;
 
 /// The pause before the streams are looked at again.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
@@ -57,7 +57,7 @@ pub(super) async fn open_up(
                     // Nothing can be stored: that is as good as no connection.
                     change(&tell, ConnectionState { up: false, ..standing });
                     shared.streams_are(Some(error.to_string()));
-                    shared.say_once(Level::Warn, &format!("{error}; trying again"));
+                    shared.say_once(Level::WARN, &format!("{error}; trying again"));
                     tokio::time::sleep(RETRY_PAUSE).await;
                     continue;
                 }
@@ -105,7 +105,7 @@ async fn recover(
         if publisher.drain(stop).await {
             left.remove();
             let words = format!("sent what was left of session {:?}: {count} events", left.session);
-            shared.say(Level::Info, &words);
+            shared.say(Level::INFO, &words);
         } else {
             left.put_aside();
         }

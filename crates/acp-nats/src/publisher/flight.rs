@@ -18,6 +18,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, Sleep};
 
 use super::super::spool::Line;
+use crate::error::StoreError;
 
 /// The longest wait for an acknowledgement before one looks at what is stored.
 const ACK_TIMEOUT: Duration = Duration::from_secs(15);
@@ -90,10 +91,10 @@ impl Flight {
     }
 
     /// Sends an event; with `after`, only where that sequence is the last of the session.
-    pub(super) async fn send(&mut self, line: &Line, after: Option<u64>) -> Result<(), String> {
+    pub(super) async fn send(&mut self, line: &Line, after: Option<u64>) -> Result<(), StoreError> {
         if self.answers.is_none() {
             let all = format!("{}.>", self.inbox);
-            self.answers = Some(self.client.subscribe(all).await.map_err(|error| error.to_string())?);
+            self.answers = Some(self.client.subscribe(all).await.map_err(StoreError::nats)?);
         }
         let mut headers = HeaderMap::new();
         let id = match self.name {
@@ -110,7 +111,7 @@ impl Flight {
         let reply = format!("{}.{}.{}", self.inbox, self.generation, line.seq);
         let (subject, payload) = (self.subject.clone(), line.payload.clone());
         let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload);
-        sending.await.map_err(|error| error.to_string())?;
+        sending.await.map_err(StoreError::nats)?;
         if self.sent == 0 {
             self.wait_anew();
         }

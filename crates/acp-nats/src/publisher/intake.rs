@@ -10,9 +10,9 @@ use super::super::claim::Ended;
 use super::super::clock;
 use super::super::spool::Line;
 use super::{MAX_MEMORY_BYTES, Publisher, PublisherInput, PublisherItem, RETRY_PAUSE, State};
-use acp_proxy::Level;
 use acp_proxy::event::{Body, Event, Part, TurnEnd, raw};
 use acp_proxy::turn::Tally;
+use tracing::Level;
 
 /// Events that were numbered together.
 pub(super) struct Batch {
@@ -122,7 +122,7 @@ impl Publisher {
                 "no more of session {:?} is kept in its spool beside the other's: {why}",
                 self.session
             );
-            self.shared.say(Level::Error, &words);
+            self.shared.say(Level::ERROR, &words);
         }
     }
 
@@ -162,7 +162,7 @@ impl Publisher {
         );
         self.shared.spool_failed(&words);
         if !std::mem::replace(&mut self.said_full, true) {
-            self.shared.say(Level::Error, &words);
+            self.shared.say(Level::ERROR, &words);
         }
     }
 

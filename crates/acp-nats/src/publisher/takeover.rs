@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::super::hub::LastEvent;
 use super::{Publisher, RETRY_PAUSE, State};
-use acp_proxy::Level;
+use crate::error::StoreError;
+use tracing::Level;
 
 impl Publisher {
     /// Looks at what is stored, and goes on after it.
@@ -16,7 +17,7 @@ impl Publisher {
             Ok(false) => self.fence(),
             Err(why) => {
                 let words = format!("cannot look at what NATS has stored: {why}; trying again");
-                self.shared.say_once(Level::Warn, &words);
+                self.shared.say_once(Level::WARN, &words);
                 self.shared.look_after_streams();
                 self.retry = Some(Instant::now() + RETRY_PAUSE);
             }
@@ -24,7 +25,7 @@ impl Publisher {
     }
 
     /// Whether the session is ours to go on with.
-    async fn look(&mut self) -> Result<bool, String> {
+    async fn look(&mut self) -> Result<bool, StoreError> {
         match self.shared.last_event(&self.subject).await? {
             // Nothing is stored any more, which is not somebody else's doing as far as the session goes: the stream
             // was trimmed, purged or made anew.
@@ -53,7 +54,7 @@ impl Publisher {
     /// it broke is lost, while what still waited for its turn goes out over the next one; and a cluster that changes its
     /// leader may take a message after it has missed the one before. What came too early is removed, and sent again in
     /// its place.
-    async fn mend(&mut self, last: LastEvent) -> Result<bool, String> {
+    async fn mend(&mut self, last: LastEvent) -> Result<bool, StoreError> {
         let first = self.pending.front().map_or(self.seq + 1, |line| line.seq);
         if last.seq < first {
             self.last = last.sequence;
@@ -86,7 +87,7 @@ impl Publisher {
                 early.len(),
                 self.session
             );
-            self.shared.say(Level::Warn, &words);
+            self.shared.say(Level::WARN, &words);
         }
         self.last = sequence;
         // What a crash has left was stored by another process.
@@ -99,7 +100,7 @@ impl Publisher {
 
     /// Where to begin to compare what is stored with what a crash has left, whose place nobody knows: the number and the
     /// place of an event before which nothing is missing. Only what was on its way at once can have overtaken other events.
-    async fn beginning(&self, first: u64, last: LastEvent) -> Result<(u64, u64, u64), String> {
+    async fn beginning(&self, first: u64, last: LastEvent) -> Result<(u64, u64, u64), StoreError> {
         let reach = 4 * self.shared.window as u64;
         let wanted = (self.epoch, first.saturating_sub(1).max(last.seq.saturating_sub(reach)));
         let (mut from, mut until, mut found) = (1, last.sequence, last);
@@ -132,6 +133,6 @@ impl Publisher {
         let aside = self.spool.put_aside();
         let kept =
             aside.map_or_else(String::new, |path| format!("; what was not stored is in {}", path.display()));
-        self.shared.say(Level::Error, &format!("{why}: nothing more of it is sent{kept}"));
+        self.shared.say(Level::ERROR, &format!("{why}: nothing more of it is sent{kept}"));
     }
 }

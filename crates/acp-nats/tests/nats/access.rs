@@ -23,8 +23,9 @@ async fn works(access: &Access) {
 }
 
 async fn connect(access: &Access) -> Result<TaskClient, String> {
-    let say: Say = Arc::new(|_: &Saying<'_>| {});
-    TaskClient::connect(access, Subjects::default(), &say).await.map_err(|error| error.to_string())
+    TaskClient::connect(access, Subjects::default(), &ProxyLog::current())
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Why this access is refused.

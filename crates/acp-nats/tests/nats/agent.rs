@@ -59,7 +59,7 @@ pub fn opener(world: &Arc<World>) -> acp_proxy::Opener {
             let refuse =
                 world.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
             if refuse.is_ok() {
-                return Err("the agent is not installed".to_owned());
+                return Err(acp_proxy::AgentUnavailable::new("the agent is not installed"));
             }
             world.opened.fetch_add(1, Ordering::AcqRel);
             let (ours, theirs) = acp_link::memory(64);

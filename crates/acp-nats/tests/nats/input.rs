@@ -438,10 +438,8 @@ async fn a_consumer_is_left_as_it_is_and_its_ack_wait_holds_for_all() {
 async fn two_proxies_never_share_a_spool() {
     let Some(stage) = Stage::set().await else { return };
     let Stage { server, spool, .. } = &stage;
-    let error = Nats::start(settings(&server.url(), spool.path()), Arc::new(|_: &Saying<'_>| {}))
-        .await
-        .err()
-        .expect("in use");
+    let error =
+        Nats::start(settings(&server.url(), spool.path()), ProxyLog::current()).await.err().expect("in use");
     assert!(error.to_string().contains("--spool"), "{error}");
     stage.stop().await;
 }

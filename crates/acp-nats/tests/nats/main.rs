@@ -27,7 +27,7 @@ use acp_nats::{
     Access, Nats, NatsError, NatsSettings, Subjects, TaskClient, TaskClientError, TaskProgress, TaskSettings,
 };
 use acp_proxy::event::{Body, Event};
-use acp_proxy::{Proxy, Say, Saying};
+use acp_proxy::{Proxy, ProxyLog};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -102,13 +102,13 @@ impl Site {
         change(&mut plan);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = said.clone();
-        let say: Say = Arc::new(move |saying: &Saying<'_>| {
-            eprintln!("{saying}");
-            kept.lock().expect("whole").push(saying.to_string());
+        let log = ProxyLog::lines(move |line| {
+            eprintln!("{line}");
+            kept.lock().expect("whole").push(line.to_string());
         });
         let began = Instant::now();
         let nats = loop {
-            match Nats::start(plan.nats.clone(), say.clone()).await {
+            match Nats::start(plan.nats.clone(), log.clone()).await {
                 Ok(nats) => break nats,
                 // One that was stopped lets go of its spool with its last task.
                 Err(NatsError::SpoolInUse(_)) if began.elapsed() < PATIENCE => {}
@@ -116,7 +116,7 @@ impl Site {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        let proxy = Proxy::new(plan.proxy, agent::opener(world), say);
+        let proxy = Proxy::new(plan.proxy, agent::opener(world), log);
         let proxy = Arc::new(proxy.observed_by(Arc::new(nats.clone())));
         let (stop, stopped) = watch::channel(false);
         let working = tokio::spawn({
@@ -217,8 +217,7 @@ async fn client(server: &Server) -> TaskClient {
 
 async fn client_at(url: &str, subjects: Subjects) -> TaskClient {
     let access = Access { url: url.to_owned(), ..Access::default() };
-    let say: Say = Arc::new(|_: &Saying<'_>| {});
-    TaskClient::connect(&access, subjects, &say).await.expect("a connection")
+    TaskClient::connect(&access, subjects, &ProxyLog::current()).await.expect("a connection")
 }
 
 fn task(id: &str, text: &str) -> Task {

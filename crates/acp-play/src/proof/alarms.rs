@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acp_comply::Program;
-use acp_script::variants::Variant;
+use acp_script::variants::{HabitsError, Variant};
 
 use super::complaint::{ComplaintWeight, Complaints};
 use crate::{Actor, PlayConditions, play, probe};
@@ -40,7 +40,7 @@ pub fn examine(
     suite: &[Arc<Program>],
     variants: &[&Variant],
     conditions: &PlayConditions,
-) -> Result<Examined, String> {
+) -> Result<Examined, HabitsError> {
     let actor = Actor::with(variants.iter().copied())?;
     let conditions = conditions_for(variants, conditions);
     let probed = probe(&actor, &conditions);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use acp_comply::Program;
 use acp_script::defects::Defect;
-use acp_script::variants::Variant;
+use acp_script::variants::{HabitsError, Variant};
 
 use super::alarms::conditions_for;
 use super::complaint::Complaints;
@@ -59,7 +59,7 @@ pub fn hunt(
     defect: &Defect,
     under: &[&Variant],
     conditions: &PlayConditions,
-) -> Result<Hunted, String> {
+) -> Result<Hunted, HabitsError> {
     let actor = Actor::with(under.iter().copied())?.broken(defect);
     let conditions = conditions_for(under, conditions).for_tests(suite);
     // A defect may change what the agent declares, on which preconditions hang.

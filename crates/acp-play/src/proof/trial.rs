@@ -18,7 +18,7 @@ use acp_comply::verdict::ClaimState;
 use acp_comply::{Program, StepState, TestOutcome, Verdict};
 use acp_rules::{ClaimId, Grade};
 use acp_script::defects::Defect;
-use acp_script::variants::Variant;
+use acp_script::variants::{HabitsError, Variant};
 
 use super::alarms::conditions_for;
 use super::hunt::claims;
@@ -62,7 +62,7 @@ pub enum Candidate<'a> {
 
 impl JuryMember {
     /// The agent, with what its calibration finds.
-    pub fn new(candidate: Candidate<'_>, conditions: &PlayConditions) -> Result<Self, String> {
+    pub fn new(candidate: Candidate<'_>, conditions: &PlayConditions) -> Result<Self, HabitsError> {
         let (variant, defect) = match candidate {
             Candidate::Conforming => (None, None),
             Candidate::Legal(variant) => (Some(variant), None),

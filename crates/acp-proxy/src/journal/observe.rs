@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_relay::{Decision, Interest, Observer};
+use acp_relay::{Decision, Interest, Observer, RecordError};
 use acp_rpc::{Frame, View};
 use bytes::Bytes;
 use memchr::memchr_iter;
 
-use super::{ClosedRecord, Decided, Journal, JournalError, Lines, OpenedRecord, What};
+use super::{ClosedRecord, Decided, Journal, JournalError, Lines, OpenedRecord, RecordedLines};
 
 /// Whether decisions are made about a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +59,16 @@ impl Observer for JournalObserver {
         Interest { lines: true, frames: false }
     }
 
-    fn lines(&mut self, from: Side, at: Instant, lines: &Bytes) -> Result<(), String> {
+    fn lines(&mut self, from: Side, at: Instant, lines: &Bytes) -> Result<(), RecordError> {
         let is_block = lines.ends_with(b"\n");
-        let what = if is_block { What::Block(lines.clone()) } else { What::Message(lines.clone()) };
+        let what = if is_block {
+            RecordedLines::Block(lines.clone())
+        } else {
+            RecordedLines::Message(lines.clone())
+        };
         let t = at.saturating_duration_since(self.began);
         let record = Lines { conversation: self.conversation, t, dir: from.sends(), what };
-        self.journal.lines(record).map_err(|error| error.to_string())?;
+        self.journal.lines(record).map_err(RecordError::new)?;
         if from == Side::Agent && self.decisions == Decisions::Possible {
             self.written += if is_block { memchr_iter(b'\n', lines).count() as u64 } else { 1 };
         }
@@ -96,7 +100,7 @@ impl Observer for JournalObserver {
         let _ = self.write(decided);
     }
 
-    fn decided(&mut self, decision: &Decision<'_>) -> Result<(), String> {
+    fn decided(&mut self, decision: &Decision<'_>) -> Result<(), RecordError> {
         let Decision { from, request, answer, verdict, reason, passed, .. } = decision;
         let decided = Decided {
             conversation: 0,
@@ -110,7 +114,7 @@ impl Observer for JournalObserver {
             answer: answer.text().unwrap_or_default().to_owned(),
             behind: passed.saturating_sub(self.written),
         };
-        self.write(decided).map_err(|error| error.to_string())
+        self.write(decided).map_err(RecordError::new)
     }
 
     fn closed(&mut self, outcome: &str) {
@@ -123,7 +127,6 @@ impl Observer for JournalObserver {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
     use crate::journal::{JournalSettings, conversations};
@@ -132,9 +135,12 @@ mod tests {
     #[test]
     fn a_decision_is_kept_at_once_and_read_behind_what_it_is_about() {
         let folder = tempfile::tempdir().expect("a folder");
-        let journal =
-            Journal::create(JournalSettings::new(folder.path()), &Metrics::default(), Arc::new(|_: &_| {}))
-                .expect("a journal");
+        let journal = Journal::create(
+            JournalSettings::new(folder.path()),
+            &Metrics::default(),
+            crate::ProxyLog::current(),
+        )
+        .expect("a journal");
         let opened = OpenedRecord {
             conversation: 1,
             at: String::new(),

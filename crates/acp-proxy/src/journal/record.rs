@@ -84,12 +84,12 @@ pub struct Lines {
     /// From whom.
     pub dir: Direction,
     /// What.
-    pub what: What,
+    pub what: RecordedLines,
 }
 
 /// The bytes of [`Lines`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RecordedLines {
     /// Whole lines, each with its line ending.
     Block(Bytes),
     /// One message, which may have line endings inside.
@@ -212,10 +212,10 @@ pub(crate) fn tail(record: &Record) -> &[u8] {
 
 fn encode_lines(number: u64, lines: &Lines, at: u64, out: &mut Vec<u8>) {
     let kind = match &lines.what {
-        What::Block(bytes) if bytes.len() >= LONG => kind::PADDED,
-        What::Block(_) => kind::LINES,
-        What::Message(_) => kind::MESSAGE,
-        What::Oversized(..) => kind::OVERSIZED,
+        RecordedLines::Block(bytes) if bytes.len() >= LONG => kind::PADDED,
+        RecordedLines::Block(_) => kind::LINES,
+        RecordedLines::Message(_) => kind::MESSAGE,
+        RecordedLines::Oversized(..) => kind::OVERSIZED,
     };
     let start = begin(number, kind, out);
     push_number(lines.conversation, out);
@@ -224,7 +224,7 @@ fn encode_lines(number: u64, lines: &Lines, at: u64, out: &mut Vec<u8>) {
         Direction::ClientToAgent => 0,
         Direction::AgentToClient => 1,
     });
-    if let What::Oversized(_, length) = &lines.what {
+    if let RecordedLines::Oversized(_, length) = &lines.what {
         push_number(*length, out);
     }
     if kind == kind::PADDED {
@@ -358,26 +358,26 @@ fn lines(kind: u8, mut bytes: Bytes) -> Option<Lines> {
     };
     let mut bytes = bytes.slice(1..);
     let what = match kind {
-        kind::LINES => What::Block(bytes),
-        kind::MESSAGE => What::Message(bytes),
+        kind::LINES => RecordedLines::Block(bytes),
+        kind::MESSAGE => RecordedLines::Message(bytes),
         kind::PADDED => {
             let zeros = usize::try_from(take_number(&mut bytes)?).ok()?;
-            What::Block((zeros <= bytes.len()).then(|| bytes.split_off(zeros))?)
+            RecordedLines::Block((zeros <= bytes.len()).then(|| bytes.split_off(zeros))?)
         }
         _ => {
             let length = take_number(&mut bytes)?;
-            What::Oversized(bytes, length)
+            RecordedLines::Oversized(bytes, length)
         }
     };
     Some(Lines { conversation, t, dir, what })
 }
 
-impl What {
+impl RecordedLines {
     /// The lines without their line endings.
     pub fn lines(&self) -> Vec<Bytes> {
         match self {
-            What::Message(bytes) | What::Oversized(bytes, _) => vec![bytes.clone()],
-            What::Block(bytes) => {
+            RecordedLines::Message(bytes) | RecordedLines::Oversized(bytes, _) => vec![bytes.clone()],
+            RecordedLines::Block(bytes) => {
                 let mut start = 0;
                 let ends = memchr::memchr_iter(b'\n', bytes);
                 ends.map(|end| {
@@ -394,7 +394,9 @@ impl What {
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         match self {
-            What::Block(bytes) | What::Message(bytes) | What::Oversized(bytes, _) => bytes,
+            RecordedLines::Block(bytes)
+            | RecordedLines::Message(bytes)
+            | RecordedLines::Oversized(bytes, _) => bytes,
         }
     }
 
@@ -429,10 +431,10 @@ mod tests {
                 agent_dialect: "delta".into(),
                 again: false,
             }),
-            lines(What::Block(Bytes::from_static(b"{\"a\":1}\n\xff\n\n"))),
-            lines(What::Block(Bytes::from(vec![b'\n'; LONG]))),
-            lines(What::Message(Bytes::from_static(b"{\n}"))),
-            lines(What::Oversized(Bytes::from_static(b"{\"lo"), 1 << 40)),
+            lines(RecordedLines::Block(Bytes::from_static(b"{\"a\":1}\n\xff\n\n"))),
+            lines(RecordedLines::Block(Bytes::from(vec![b'\n'; LONG]))),
+            lines(RecordedLines::Message(Bytes::from_static(b"{\n}"))),
+            lines(RecordedLines::Oversized(Bytes::from_static(b"{\"lo"), 1 << 40)),
             Record::Gap(Gap { records: 2, bytes: 30, reason: "no space".into() }),
             Record::End(End { why: "stopped".into(), cut: 0 }),
         ]
@@ -472,7 +474,7 @@ mod tests {
         let (page, dir, t) = (PAGE as usize, Direction::AgentToClient, Duration::ZERO);
         for at in [14, 4000, 4096, 4097, 70_000] {
             for length in (LONG..LONG + 2 * page).step_by(97) {
-                let what = What::Block(Bytes::from(vec![b'\n'; length]));
+                let what = RecordedLines::Block(Bytes::from(vec![b'\n'; length]));
                 let record = Record::Lines(Lines { conversation: 1, t, dir, what });
                 let mut out = Vec::new();
                 encode(1, &record, at as u64, &mut out);
@@ -487,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_block_is_cut_into_its_lines() {
-        let block = What::Block(Bytes::from_static(b"a\n\nbc\n"));
+        let block = RecordedLines::Block(Bytes::from_static(b"a\n\nbc\n"));
         assert_eq!(block.lines(), [&b"a"[..], b"", b"bc"]);
     }
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::files::{self, DONE, OPEN};
 use super::record::{self, ClosedRecord, Decided, End, Gap, Lines, MAGIC, OpenedRecord, Record};
 use super::{JournalError, JournalSettings, OnFailure, Sync};
+use crate::log::ProxyLog;
 use crate::metrics::{Metrics, Value};
-use crate::talk::{Level, Say, Saying};
 
 /// After a failure, writing is tried again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ struct Inner {
     /// Segments that were finished since then.
     finished: Mutex<Vec<Arc<File>>>,
     counts: Counts,
-    say: Say,
+    log: ProxyLog,
     /// Ends the thread that forces things to the disk.
     stop: Mutex<Option<mpsc::Sender<()>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -68,14 +68,18 @@ struct State {
 impl Journal {
     /// Begins a run in the folder, which is made if it is not there. Segments that an earlier run left unfinished are
     /// mended first, and old ones are removed.
-    pub fn create(settings: JournalSettings, metrics: &Metrics, say: Say) -> Result<Journal, JournalError> {
+    pub fn create(
+        settings: JournalSettings,
+        metrics: &Metrics,
+        log: ProxyLog,
+    ) -> Result<Journal, JournalError> {
         let folder = settings.folder.clone();
         let fail = |error: io::Error| JournalError::at_start(&folder, &error);
         // What was said is its owner's business.
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&settings.folder).map_err(fail)?;
         for mended in super::recover(&settings.folder).map_err(fail)? {
-            say(&Saying::plain(Level::Warn, &mended.to_string()));
+            log.warn(&mended.to_string());
         }
         let run = files::new_run(&settings.folder);
         let state = State::begin(&settings, &run, 1, 0).map_err(fail)?;
@@ -95,7 +99,7 @@ impl Journal {
             dirty: AtomicBool::new(false),
             finished: Mutex::default(),
             counts,
-            say,
+            log,
             stop: Mutex::default(),
             thread: Mutex::default(),
             settings,
@@ -259,7 +263,7 @@ impl Inner {
                     state.missing.bytes = 0;
                     let words =
                         format!("the journal can be written again; {gap} records are missing from it");
-                    (self.say)(&Saying::plain(Level::Warn, &words));
+                    self.log.warn(&words);
                 }
                 Ok(())
             }
@@ -268,7 +272,7 @@ impl Inner {
                 self.counts.failures.up();
                 self.counts.healthy.set(0);
                 if state.failure.is_none() {
-                    (self.say)(&Saying::plain(Level::Error, &error.to_string()));
+                    self.log.error(&error.to_string());
                 }
                 *lock(&self.trouble) = Some(error.clone());
                 state.failure = Some((error.clone(), Instant::now()));
@@ -377,7 +381,7 @@ impl Inner {
             forced.and_then(|()| if renamed { files::sync_folder(&self.settings.folder) } else { Ok(()) });
         if let Err(error) = forced {
             let words = format!("the journal was written, but could not be forced to the disk: {error}");
-            (self.say)(&Saying::plain(Level::Error, &words));
+            self.log.error(&words);
             self.counts.failures.up();
         }
     }
@@ -426,7 +430,7 @@ impl Inner {
                         format!("cannot remove the old journal segment {}: {error}", path.display())
                     }
                 };
-                (self.say)(&Saying::plain(Level::Info, &words));
+                self.log.info(&words);
             }
         }
     }

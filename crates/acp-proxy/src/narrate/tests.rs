@@ -102,7 +102,7 @@ fn told_in_turn(lines: &[&str]) -> Vec<serde_json::Value> {
     for line in lines.iter().chain([&end]) {
         narrator.hear(Direction::AgentToClient, &Frame::parse((*line).to_owned()), &mut told);
     }
-    let event = |(session, body): Told| {
+    let event = |(session, body): NarratedEvent| {
         let session = session.to_string();
         crate::event::Event { session, epoch: 0, seq: 0, at: 0, task: None, body }
     };

@@ -7,7 +7,7 @@ use acp_proto::method;
 use acp_rpc::{Direction, Exchange, Frame, Id, View};
 use serde_json::Value;
 
-use super::Said;
+use super::RecordedFrame;
 
 /// The agent's part of a recording.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub(super) enum Step {
 impl Script {
     /// Sorts a recording. What the proxy decided is left out: the client never saw it.
     #[must_use]
-    pub fn of(said: &[Said]) -> Script {
+    pub fn of(said: &[RecordedFrame]) -> Script {
         let mut sorting = Sorting::default();
         for said in said.iter().filter(|said| said.by_proxy.is_none()) {
             match said.dir {
@@ -76,7 +76,7 @@ struct Sorting {
 }
 
 impl Sorting {
-    fn client(&mut self, said: &Said) {
+    fn client(&mut self, said: &RecordedFrame) {
         match said.frame.view() {
             View::Request { id, method, params } => {
                 let params: Value =
@@ -109,7 +109,7 @@ impl Sorting {
         }
     }
 
-    fn agent(&mut self, said: &Said) {
+    fn agent(&mut self, said: &RecordedFrame) {
         let frame = said.frame.clone();
         if let View::Response { id, .. } = frame.view() {
             let Some(index) = self.open.answered(said.dir, id) else { return };

@@ -106,7 +106,8 @@ impl Relay {
 
     /// Shows lines to the observers; whether they may be passed on.
     fn shown(&mut self, from: Side, at: Instant, lines: &Bytes) -> bool {
-        let Err(reason) = self.observers.lines(from, at, lines) else { return true };
+        let Err(error) = self.observers.lines(from, at, lines) else { return true };
+        let reason = error.to_string();
         self.answer_open(&reason);
         self.ending = Some(RelayEnd::Stopped(reason));
         false

@@ -8,6 +8,7 @@ use acp_rpc::{Frame, Id, RpcError};
 use serde_json::{Value, json};
 
 use super::effect::AgentEffect;
+use super::persona::UnknownModeError;
 use super::quirks::{NoQuirks, Quirks};
 use super::turn::Pending;
 use super::{AgentConfig, ClientCaps, SessionIds};
@@ -77,13 +78,13 @@ impl Cx {
     }
 
     /// The id of the mode that a client calls so; an error with the names of all modes when there is none.
-    pub(super) fn mode_called(&self, name: &str) -> Result<&str, String> {
+    pub(super) fn mode_called(&self, name: &str) -> Result<&str, UnknownModeError> {
         let persona = &self.config.persona;
         let found = match self.config.form.mode_aliases {
             true => persona.mode(name),
             false => persona.modes.iter().find(|mode| mode.id == name),
         };
-        found.map(|mode| mode.id.as_str()).ok_or_else(|| persona.no_mode(name))
+        found.map(|mode| mode.id.as_str()).ok_or_else(|| UnknownModeError(persona.no_mode(name)))
     }
 
     /// Lets the turn of this session go on.

@@ -67,7 +67,7 @@ pub use habits::{
 pub use job::TOOL_NAMES;
 pub use journal::{ClientJournal, JournalEntry};
 pub(crate) use methods::unknown_session;
-pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
+pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand, UnknownModeError};
 pub(crate) use quirks::Quirks;
 pub use record::{Cut, Digest, Later, Round, SealedThought, SessionRecord, refused, timestamp};
 
@@ -342,7 +342,7 @@ impl Agent {
     }
 
     /// The id of the mode that a client calls so; an error with the names of all modes when there is none.
-    pub fn mode_called(&self, name: &str) -> Result<&str, String> {
+    pub fn mode_called(&self, name: &str) -> Result<&str, UnknownModeError> {
         self.cx.mode_called(name)
     }
 

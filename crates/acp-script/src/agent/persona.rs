@@ -5,6 +5,11 @@ use acp_policy::Policy;
 use serde_json::Value;
 
 /// The config option that mirrors the mode.
+/// A client names a mode that there is not; the text says which there are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownModeError(pub(super) String);
+
 pub(super) const MODE_OPTION: &str = "mode";
 
 /// What an agent says about itself, and what it lets a person choose. The default is the mock's.

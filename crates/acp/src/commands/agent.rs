@@ -19,7 +19,7 @@ use super::listen::Listen;
 use crate::exit;
 use crate::patterns;
 use crate::talk::secret;
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::signals::EndSignals;
 
 /// Arguments of `acp agent`.
@@ -123,7 +123,7 @@ impl AgentArgs {
         match (self.port, self.listen) {
             (Some(port), _) => Ok(Some(ListenAddress::tcp(SocketAddr::new(self.bind, port)))),
             (None, Listen::Stdio) => Ok(None),
-            (None, Listen::Socket(at)) if !at.has_door() => Ok(Some(at)),
+            (None, Listen::Socket(at)) if !at.checks_access() => Ok(Some(at)),
             (None, _) => anyhow::bail!(
                 "--listen takes stdio or tcp://HOST:PORT here; for WebSocket, put `acp proxy --listen ws://…` before it"
             ),
@@ -264,7 +264,7 @@ fn settings(args: &AgentArgs) -> anyhow::Result<AgentServerSettings> {
         allow: patterns::parse(&args.allow).context("cannot use --allow")?,
         deny: patterns::parse(&args.deny).context("cannot use --deny")?,
         token: args.listen_token.clone(),
-        leash: ProcessGuard::by_this_program(),
+        process_guard: ProcessGuard::by_this_program(),
     })
 }
 

@@ -291,7 +291,7 @@ fn list() -> anyhow::Result<()> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    match Time::parse(text)?.0 {
+    match Time::parse(text).map_err(|error| error.to_string())?.0 {
         time if time.is_zero() => Err("a timeout of nothing leaves no time to answer".to_owned()),
         time => Ok(time),
     }

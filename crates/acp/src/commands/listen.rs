@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use acp_link::ListenAddress;
+use acp_link::{ListenAddress, ListenAddressError};
 
 /// Where clients come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,10 @@ impl FromStr for Listen {
         match text {
             "stdio" => Ok(Listen::Stdio),
             "none" => Ok(Listen::Nobody),
-            _ if text.contains("://") => text.parse().map(Listen::Socket),
+            _ if text.contains("://") => {
+                let address: Result<_, ListenAddressError> = text.parse();
+                address.map(Listen::Socket).map_err(|error| error.to_string())
+            }
             _ => Err(format!("write stdio, {}", ListenAddress::examples())),
         }
     }

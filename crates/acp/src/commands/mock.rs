@@ -11,7 +11,7 @@ use acp_link::{AccessControl, LinkSettings, ListenAddress, Listener};
 use acp_mock::{DialectChoice, Ending, MockServer, MockSettings};
 use acp_script::agent::{AgentConfig, AgentLimits, Auth, MessagePace, PromptError, UserHints};
 use acp_script::defects::Defect;
-use acp_script::faults::{Time, parse_spec};
+use acp_script::faults::{FaultTimeError, Time, parse_spec};
 use acp_script::script::AgentScript;
 use acp_script::variants::Variant;
 use anyhow::Context;
@@ -19,7 +19,7 @@ use anyhow::Context;
 use super::listen::Listen;
 use crate::exit;
 use crate::outputs::FormatArgs;
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::signals::EndSignals;
 
 /// Arguments of `acp mock`.
@@ -150,7 +150,7 @@ impl MockArgs {
     }
 
     /// Who may open a WebSocket.
-    fn door(&self) -> AccessControl {
+    fn access_control(&self) -> AccessControl {
         AccessControl { token: self.token(), origins: self.allow_origin.clone() }
     }
 }
@@ -267,7 +267,7 @@ fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn listen(args: &MockArgs, at: ListenAddress, server: Arc<MockServer>) -> anyhow::Result<i32> {
-    let listener = Listener::bind(at, &LinkSettings::default(), args.door())?;
+    let listener = Listener::bind(at, &LinkSettings::default(), args.access_control())?;
     let address = listener.address();
     println!("{}", serde_json::json!({ "listening": address.to_string() }));
     eprintln!("acp mock: listening on {address}");
@@ -277,8 +277,8 @@ async fn listen(args: &MockArgs, at: ListenAddress, server: Arc<MockServer>) -> 
 /// Who is let in, if the address and the tokens go together.
 fn auth(args: &MockArgs) -> anyhow::Result<Auth> {
     let at = args.listen();
-    let has_door = at.address().map(|at| at.has_door());
-    let auth = match (args.demanded(), args.token(), has_door) {
+    let checks_access = at.address().map(|at| at.checks_access());
+    let auth = match (args.demanded(), args.token(), checks_access) {
         (None, _, _) => Auth::SignedIn,
         // Nobody came in without it.
         (_, Some(_), Some(true)) => Auth::SignedIn,
@@ -295,7 +295,7 @@ fn auth(args: &MockArgs) -> anyhow::Result<Auth> {
         );
     }
     anyhow::ensure!(
-        args.allow_origin.is_empty() || has_door == Some(true),
+        args.allow_origin.is_empty() || checks_access == Some(true),
         "--allow-origin is about WebSockets: use --listen ws://HOST:PORT/acp"
     );
     anyhow::ensure!(at != Listen::Nobody, "--listen takes stdio, tcp://HOST:PORT or ws://HOST:PORT/acp");
@@ -338,7 +338,7 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
         unasked: args.unasked,
         journal: args.log.clone(),
         verbose: args.verbose,
-        leash: ProcessGuard::by_this_program(),
+        process_guard: ProcessGuard::by_this_program(),
     };
     if let Some(path) = &args.script {
         let text =
@@ -348,10 +348,7 @@ fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
     }
     let variants: Vec<_> =
         args.variant.iter().map(|name| find_variant(name)).collect::<anyhow::Result<_>>()?;
-    settings
-        .add_variants(&variants)
-        .map_err(anyhow::Error::msg)
-        .context("these variants exclude each other")?;
+    settings.add_variants(&variants).context("these variants exclude each other")?;
     for name in &args.defect {
         let defect = acp_script::defects::find(name).with_context(|| {
             let known = acp_script::defects::catalogue().iter().map(|defect| defect.id.as_str());
@@ -391,6 +388,6 @@ pub(super) fn speak(name: &str) -> Result<DialectChoice, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, FaultTimeError> {
     Time::parse(text).map(|time| time.0)
 }

@@ -20,7 +20,7 @@ use acp_link::LinkSettings;
 use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
 use acp_proxy::{
-    ClientForm, ClientSource, Duties, Level, OpenedAgent, Outcome, Proxy, ProxySettings, Say, Saying,
+    AgentUnavailable, ClientForm, ClientSource, Duties, OpenedAgent, Outcome, Proxy, ProxyLog, ProxySettings,
 };
 use anyhow::Context;
 use futures_util::future::BoxFuture;
@@ -31,7 +31,7 @@ use crate::exit;
 use crate::talk::duration;
 use crate::target::TargetArgs;
 use acp_host::target::{AgentConnection, AgentTarget};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_link::signals::EndSignals;
 
 /// Arguments of `acp proxy`.
@@ -174,10 +174,10 @@ async fn serve(
     mut settings: ProxySettings,
     socket: Option<TcpListener>,
 ) -> anyhow::Result<Outcome> {
-    let (say, health) = (args.operation.say(), Health::default());
-    let stop = on_signal(say.clone())?;
+    let (log, health) = (args.operation.log(), Health::default());
+    let stop = on_signal(log.clone())?;
     settings.agent_name = agent.describe();
-    settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, &say)?;
+    settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, &log)?;
     watch_health(&health, &stop, settings.journal.clone());
     // Before anything is announced: a proxy that cannot start its agent is never shown as ready.
     let starts = match &agent {
@@ -193,34 +193,34 @@ async fn serve(
     let address = clients.as_ref().and_then(ClientSource::address);
     announce(address, ops.filter(|_| args.listen != Listen::Stdio));
     if let Some(address) = address {
-        say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", agent.describe())));
+        log.info(&format!("listening on {address} for {}", agent.describe()));
     }
     if let Some(ops) = ops {
-        say(&Saying::plain(Level::Info, &format!("health and metrics on http://{ops}")));
+        log.info(&format!("health and metrics on http://{ops}"));
     }
     let journal = settings.journal.clone();
-    let nats = args.nats.start(&settings, &health, &say).await?;
+    let nats = args.nats.start(&settings, &health, &log).await?;
     let proxy = match agent {
         Agent::Target(target) => {
             let opened = Arc::new((target, args.operation.wire()));
             let own = opened.clone();
             let opener: acp_proxy::Opener = Arc::new(move || open(own.clone(), PathBuf::from(".")));
-            let opener = starts.watched(opener, say.clone());
-            let proxy = Proxy::new(settings, opener, say.clone());
+            let opener = starts.watched(opener, log.clone());
+            let proxy = Proxy::new(settings, opener, log.clone());
             proxy.in_folders(Arc::new(move |folder| open(opened.clone(), folder)))
         }
         Agent::Scripted(real) => {
             let folder = PathBuf::from(&settings.options.work_dir);
             let opener: acp_proxy::Opener = Arc::new(move || scripted::open(real.clone(), folder.clone()));
-            Proxy::new(settings, starts.watched(opener, say.clone()), say.clone())
+            Proxy::new(settings, starts.watched(opener, log.clone()), log.clone())
         }
     };
     let outcome = nats::serve(nats, proxy, clients, stop).await?;
     if outcome == Outcome::Stopped {
-        say(&Saying::plain(Level::Info, "stopped"));
+        log.info("stopped");
     }
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
-        say(&Saying::plain(Level::Error, &error.to_string()));
+        log.error(&error.to_string());
         return Ok(Outcome::Fault(error.to_string()));
     }
     Ok(outcome)
@@ -251,25 +251,25 @@ fn watch_health(health: &Health, stop: &watch::Receiver<bool>, journal: Option<J
 fn open(
     target: Arc<(AgentTarget, LinkSettings)>,
     cwd: PathBuf,
-) -> BoxFuture<'static, Result<OpenedAgent, String>> {
+) -> BoxFuture<'static, Result<OpenedAgent, AgentUnavailable>> {
     Box::pin(async move {
         let (target, wire) = &*target;
         let opened = target.open_on(&cwd, None, wire).await;
-        opened.map(|AgentConnection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
+        opened.map(|AgentConnection { link, child }| (link, child)).map_err(AgentUnavailable::new)
     })
 }
 
 /// Turns true at the first SIGTERM, SIGINT or SIGHUP. A second one ends the process at once: what was passed on is in the
 /// journal, and no agent outlives us.
-fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
+fn on_signal(log: ProxyLog) -> anyhow::Result<watch::Receiver<bool>> {
     let (tell, stop) = watch::channel(false);
     let mut signals = EndSignals::listen().context("cannot listen for signals")?;
     tokio::spawn(async move {
         signals.next().await;
-        say(&Saying::plain(Level::Info, "stopping"));
+        log.info("stopping");
         let _ = tell.send(true);
         signals.again().await;
-        say(&Saying::plain(Level::Warn, "told to stop a second time: not waiting for anything"));
+        log.warn("told to stop a second time: not waiting for anything");
         std::process::exit(i32::from(exit::FAULT));
     });
     Ok(stop)
@@ -313,7 +313,7 @@ fn settings(args: &ProxyArgs) -> anyhow::Result<ProxySettings> {
             ..args.duties.duties()?
         },
         token: args.operation.listen_token.clone(),
-        leash: ProcessGuard::by_this_program(),
+        process_guard: ProcessGuard::by_this_program(),
         ..ProxySettings::default()
     })
 }

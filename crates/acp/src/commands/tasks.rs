@@ -5,12 +5,11 @@ mod show;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use acp_nats::payload::{Op, Prompt, Task, TaskResult};
 use acp_nats::{Cancelled, TaskClient, TaskClientError, TaskProgress, trace};
-use acp_proxy::{Level, Say, Saying};
+use acp_proxy::ProxyLog;
 use anyhow::Context;
 
 use crate::commands::proxy::nats::AccessArgs;
@@ -140,13 +139,13 @@ pub fn run(args: &TasksArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn act(args: &TasksArgs) -> Result<u8, Trouble> {
-    let say: Say = Arc::new(|saying: &Saying<'_>| {
-        if saying.level > Level::Info {
-            eprintln!("acp tasks: {saying}");
+    let log = ProxyLog::lines(|line| {
+        if line.level != tracing::Level::INFO {
+            eprintln!("acp tasks: {line}");
         }
     });
     let access = args.access.access(&args.nats).map_err(Trouble::usage)?;
-    let client = TaskClient::connect(&access, args.access.subjects(), &say).await.map_err(trouble)?;
+    let client = TaskClient::connect(&access, args.access.subjects(), &log).await.map_err(trouble)?;
     match &args.command {
         Verb::Submit(submit) => submit.run(&client, args.is_json()).await,
         Verb::Watch(watch) => watch.run(&client, args.is_json()).await,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use acp_proxy::ProxyLog;
 use acp_proxy::journal::{self, Journal, JournalSettings, OnFailure, Sync};
 use acp_proxy::metrics::Metrics;
-use acp_proxy::{Level, Say, Saying};
 use anyhow::Context;
 
 use crate::talk::duration;
@@ -44,7 +44,12 @@ pub struct JournalArgs {
 impl JournalArgs {
     /// Begins the journal. `otherwise`: whether conversations are kept elsewhere, and only a folder that is named is
     /// used.
-    pub fn begin(&self, otherwise: bool, metrics: &Metrics, say: &Say) -> anyhow::Result<Option<Journal>> {
+    pub fn begin(
+        &self,
+        otherwise: bool,
+        metrics: &Metrics,
+        log: &ProxyLog,
+    ) -> anyhow::Result<Option<Journal>> {
         if self.no_journal || (otherwise && self.journal.is_none()) {
             return Ok(None);
         }
@@ -60,10 +65,10 @@ impl JournalArgs {
             ..JournalSettings::new(folder)
         };
         let place = settings.folder.display().to_string();
-        let journal = Journal::create(settings, metrics, say.clone())?;
+        let journal = Journal::create(settings, metrics, log.clone())?;
         if self.journal.is_none() {
             let words = format!("journal: {} (--no-journal turns it off)", acp_text::line(&place));
-            say(&Saying::plain(Level::Info, &words));
+            log.info(&words);
         }
         Ok(Some(journal))
     }

@@ -8,7 +8,7 @@ use acp_nats::aggregate::AggregateLimits;
 use acp_nats::{Access, Nats, NatsSettings, NatsStatus, Style, Subjects, TaskSettings};
 use acp_proxy::metrics::Metrics;
 use acp_proxy::ops::Health;
-use acp_proxy::{ClientSource, Level, Outcome, Proxy, Say, Saying};
+use acp_proxy::{ClientSource, Outcome, Proxy, ProxyLog};
 use anyhow::{Context, ensure};
 use tokio::sync::watch;
 
@@ -183,12 +183,12 @@ impl NatsArgs {
         &self,
         proxy: &acp_proxy::ProxySettings,
         health: &Health,
-        say: &Say,
+        log: &ProxyLog,
     ) -> anyhow::Result<Option<Started>> {
         let Some(url) = &self.nats else {
             if std::env::var_os("ACP_NATS").is_some() {
                 let words = "ACP_NATS is for acp tasks; this agent is not on NATS: --nats URL puts it there";
-                say(&Saying::plain(Level::Info, words));
+                log.info(words);
             }
             return Ok(None);
         };
@@ -220,7 +220,7 @@ impl NatsArgs {
             grace: self.task_grace,
             ..TaskSettings::default()
         });
-        let nats = Nats::start(settings, say.clone()).await?;
+        let nats = Nats::start(settings, log.clone()).await?;
         count(&proxy.metrics, &nats);
         let watched = nats.clone();
         health.watch("nats", Arc::new(move || watched.not_ready()));

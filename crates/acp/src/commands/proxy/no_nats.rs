@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use acp_proxy::ops::Health;
-use acp_proxy::{ClientSource, Outcome, Proxy, Say};
+use acp_proxy::{ClientSource, Outcome, Proxy, ProxyLog};
 use anyhow::Context as _;
 use tokio::sync::watch;
 
@@ -37,7 +37,7 @@ impl NatsArgs {
         &self,
         _proxy: &acp_proxy::ProxySettings,
         _health: &Health,
-        _say: &Say,
+        _log: &ProxyLog,
     ) -> anyhow::Result<NotStarted> {
         Ok(NotStarted)
     }

@@ -1,13 +1,12 @@
-//! How a proxy is operated: logs, limits, doors, health.
+//! How a proxy is operated: logs, limits, access, health.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::time::Duration;
 
 use acp_link::{AccessControl, LinkSettings, ListenAddress, ListenError, Listener};
 use acp_proxy::metrics::Metrics;
 use acp_proxy::ops::{self, Health};
-use acp_proxy::{ClientSource, Say, Saying};
+use acp_proxy::{ClientSource, LogLine, ProxyLog};
 use anyhow::Context;
 use serde_json::{Map, Value};
 
@@ -60,10 +59,10 @@ impl OperationArgs {
         at: ListenAddress,
         socket: Option<TcpListener>,
     ) -> Result<ClientSource, ListenError> {
-        let door = AccessControl { token: self.listen_token.clone(), origins: self.allow_origin.clone() };
+        let access = AccessControl { token: self.listen_token.clone(), origins: self.allow_origin.clone() };
         let listener = match socket {
-            Some(socket) => Listener::on(socket, at, &self.wire(), door),
-            None => Listener::bind(at, &self.wire(), door),
+            Some(socket) => Listener::on(socket, at, &self.wire(), access),
+            None => Listener::bind(at, &self.wire(), access),
         };
         Ok(ClientSource::Socket { listener: listener?, max_clients: self.max_connections })
     }
@@ -93,14 +92,14 @@ impl OperationArgs {
         Ok(())
     }
 
-    /// Tells what happens.
-    pub fn say(&self) -> Say {
+    /// Where the proxy logs: standard error.
+    pub fn log(&self) -> ProxyLog {
         match self.log_format {
-            Format::Text => Arc::new(|saying: &Saying<'_>| {
-                eprintln!("acp proxy: {}", acp_text::line(&saying.to_string()));
-            }),
+            Format::Text => {
+                ProxyLog::lines(|line| eprintln!("acp proxy: {}", acp_text::line(&line.to_string())))
+            }
             Format::Json => {
-                Arc::new(|saying: &Saying<'_>| eprintln!("{}", acp_text::json(&as_json(saying).to_string())))
+                ProxyLog::lines(|line| eprintln!("{}", acp_text::json(&as_json(line).to_string())))
             }
         }
     }
@@ -124,18 +123,18 @@ pub fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn as_json(saying: &Saying<'_>) -> Value {
-    let mut line = Map::new();
-    line.insert("ts".to_owned(), format!("{:.3}", jiff::Timestamp::now()).into());
-    line.insert("level".to_owned(), saying.level.as_str().into());
-    if let Some(number) = saying.conversation {
-        line.insert("conversation".to_owned(), number.into());
+fn as_json(line: &LogLine) -> Value {
+    let mut object = Map::new();
+    object.insert("ts".to_owned(), format!("{:.3}", jiff::Timestamp::now()).into());
+    object.insert("level".to_owned(), line.level.as_str().to_lowercase().into());
+    if let Some(number) = line.conversation {
+        object.insert("conversation".to_owned(), number.into());
     }
-    line.insert("message".to_owned(), saying.words.into());
-    for (name, value) in saying.fields {
-        line.insert((*name).to_owned(), (*value).into());
+    object.insert("message".to_owned(), line.message.as_str().into());
+    for (name, value) in &line.fields {
+        object.insert((*name).to_owned(), value.as_str().into());
     }
-    line.into()
+    object.into()
 }
 
 fn format(word: &str) -> Result<Format, String> {
@@ -166,6 +165,10 @@ pub fn size(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use acp_proxy::LogFields;
+
     use super::*;
 
     #[test]
@@ -180,14 +183,12 @@ mod tests {
 
     #[test]
     fn a_line_of_the_log_is_an_object() {
-        let fields = [("verdict", "allow")];
-        let saying = Saying {
-            level: acp_proxy::Level::Warn,
-            conversation: Some(3),
-            words: "a \"word\"",
-            fields: &fields,
-        };
-        let line = as_json(&saying);
+        let written = Arc::new(Mutex::new(Value::Null));
+        let kept = written.clone();
+        let log = ProxyLog::lines(move |line| *kept.lock().expect("whole") = as_json(line));
+        let fields = LogFields { conversation: Some(3), verdict: Some("allow"), ..LogFields::default() };
+        log.event(tracing::Level::WARN, "a \"word\"", &fields);
+        let line = written.lock().expect("whole").clone();
         assert_eq!(
             (&line["level"], &line["conversation"], &line["message"], &line["verdict"]),
             (&"warn".into(), &3.into(), &"a \"word\"".into(), &"allow".into())

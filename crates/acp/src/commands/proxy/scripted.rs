@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use acp_campaign::{Real, Room};
 use acp_link::Link;
 use acp_proto::method;
-use acp_proxy::OpenedAgent;
+use acp_proxy::{AgentUnavailable, OpenedAgent};
 use acp_rpc::Frame;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -21,11 +21,10 @@ const QUEUE: usize = 64;
 type Openings = Arc<Mutex<HashMap<String, Option<String>>>>;
 
 /// Starts the agent. Its home and its model live as long as the conversation.
-pub fn open(real: Arc<Real>, folder: PathBuf) -> BoxFuture<'static, Result<OpenedAgent, String>> {
+pub fn open(real: Arc<Real>, folder: PathBuf) -> BoxFuture<'static, Result<OpenedAgent, AgentUnavailable>> {
     Box::pin(async move {
-        let (room, link, child) = Room::open(&real, &folder, std::env::current_exe().ok())
-            .await
-            .map_err(|error| error.to_string())?;
+        let (room, link, child) =
+            Room::open(&real, &folder, std::env::current_exe().ok()).await.map_err(AgentUnavailable::new)?;
         let (ours, theirs) = acp_link::memory(QUEUE);
         tokio::spawn(relay(room, theirs, link));
         Ok((ours, Some(child)))

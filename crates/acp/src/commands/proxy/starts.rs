@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_proxy::ops::Health;
-use acp_proxy::{Level, Opener, Say, Saying};
+use acp_proxy::{Opener, ProxyLog};
 use tokio::sync::watch;
 
 /// The first pause before an agent is tried again, and the longest.
@@ -26,14 +26,14 @@ impl Starts {
 
     /// The same opener, whose failures make the proxy not ready until an agent can be started again. That is tried from time
     /// to time, because no load balancer sends clients to a proxy that is not ready.
-    pub fn watched(self, open: Opener, say: Say) -> Opener {
+    pub fn watched(self, open: Opener, log: ProxyLog) -> Opener {
         let failing = self.failing;
-        tokio::spawn(try_again(open.clone(), failing.clone(), say));
+        tokio::spawn(try_again(open.clone(), failing.clone(), log));
         Arc::new(move || {
             let (opening, failing) = (open(), failing.clone());
             Box::pin(async move {
                 let opened = opening.await;
-                let why = opened.as_ref().err().cloned();
+                let why = opened.as_ref().err().map(ToString::to_string);
                 failing.send_if_modified(|known| {
                     let news = *known != why;
                     *known = why;
@@ -45,18 +45,18 @@ impl Starts {
     }
 }
 
-async fn try_again(open: Opener, failing: Arc<watch::Sender<Option<String>>>, say: Say) {
+async fn try_again(open: Opener, failing: Arc<watch::Sender<Option<String>>>, log: ProxyLog) {
     let mut seen = failing.subscribe();
     while let Ok(why) = seen.wait_for(Option::is_some).await.map(|why| why.clone().unwrap_or_default()) {
-        say(&Saying::plain(Level::Warn, &format!("not ready: {why}")));
+        log.warn(&format!("not ready: {why}"));
         let mut pause = PAUSES.0;
         while failing.borrow().is_some() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
             // An agent that is opened only to see whether that works ends when it is dropped.
             let tried = open().await;
-            failing.send_replace(tried.err());
+            failing.send_replace(tried.err().map(|error| error.to_string()));
         }
-        say(&Saying::plain(Level::Info, "agents can be started again"));
+        log.info("agents can be started again");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use acp_host::TurnUpdate;
 use acp_proto::{method, update};
-use acp_proxy::replay::{Recording, Said};
+use acp_proxy::replay::{RecordedFrame, Recording};
 use acp_rpc::{Direction, Exchange, Frame, Reply, View};
 use agent_client_protocol_schema::v1::StopReason;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl<W: Write> Show<W> {
         self.renderer.note(&clean(&format!("{}{at}{agent}", recording.name)))
     }
 
-    fn said(&mut self, said: &Said) -> io::Result<()> {
+    fn said(&mut self, said: &RecordedFrame) -> io::Result<()> {
         if let Some(decided) = &said.by_proxy {
             if decided.is_change() {
                 return self.changed(&decided.method, &decided.reason, &said.frame);
@@ -140,7 +140,7 @@ impl<W: Write> Show<W> {
     }
 
     /// Where the frame stands that is shown next, and when it came; only when verbose.
-    fn place(&mut self, said: &Said) -> io::Result<()> {
+    fn place(&mut self, said: &RecordedFrame) -> io::Result<()> {
         // A message that comes in many chunks is one text.
         let is_chunk = |frame: &Frame| frame.params().is_some_and(|params| params.contains("_chunk\""));
         if !self.verbose || said.is_change() || is_chunk(&said.frame) {

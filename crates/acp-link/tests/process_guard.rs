@@ -1,4 +1,4 @@
-//! What is on the leash ends when its holder is gone, and nothing else does.
+//! What is under the process guard ends when its holder is gone, and nothing else does.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -46,14 +46,14 @@ impl Holder {
         number(&self.line("free"))
     }
 
-    /// The process that holds the other end of its leash. Its command line is to be seen a moment after it was started.
+    /// The process that holds the other end of its process guard. Its command line is to be seen a moment after it was started.
     fn guard(&self) -> u32 {
         let deadline = Instant::now() + LONG;
         loop {
             if let Some(guard) = self.find_guard() {
                 return guard;
             }
-            assert!(Instant::now() < deadline, "there is no leash");
+            assert!(Instant::now() < deadline, "there is no process guard");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -88,7 +88,7 @@ fn who_is_on_the_leash_ends_with_its_holder_and_who_was_let_go_does_not() {
         let (held, free, guard) = (holder.held(), holder.free(), holder.guard());
         holder.end(signal);
         assert_gone(held, "the command");
-        assert_gone(guard, "the leash");
+        assert_gone(guard, "the process guard");
         assert!(runs(free), "who was let go is left alone");
         kill(free);
     }
@@ -137,7 +137,7 @@ fn a_leash_that_breaks_is_replaced_by_one_that_knows_everything() {
     let mut holder = Holder::start("exec sleep 1000");
     let (held, guard) = (holder.held(), holder.guard());
     kill(guard);
-    assert_gone(guard, "the leash");
+    assert_gone(guard, "the process guard");
     let free = holder.free();
     assert_ne!(holder.guard(), guard);
     holder.end(Signal::KILL);

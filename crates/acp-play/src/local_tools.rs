@@ -11,11 +11,11 @@ use crate::terminals::{Answer, Answers, Terminals, text};
 
 /// Does what requests about files and terminals ask for.
 #[derive(Debug, Default)]
-pub(crate) struct Hands {
+pub(crate) struct LocalTools {
     terminals: Terminals,
 }
 
-impl Hands {
+impl LocalTools {
     /// Does what is asked inside `root`: the answer, and those of requests that waited until now.
     pub(crate) fn serve(
         &mut self,

@@ -76,8 +76,8 @@ pub fn same_secret(shown: &str, secret: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn knock(
-        door: &AccessControl,
+    fn opened(
+        access: &AccessControl,
         path: &str,
         headers: &[(&str, &str)],
     ) -> Result<VisitorInfo, (u16, String)> {
@@ -86,24 +86,25 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(()).expect("a request");
-        door.open(&request)
+        access
+            .open(&request)
             .map_err(|refusal| (refusal.status().as_u16(), refusal.body().clone().unwrap_or_default()))
     }
 
     #[test]
     fn a_token_is_taken_from_the_header_or_the_address() {
-        let door = AccessControl { token: Some("s3cret".to_owned()), ..AccessControl::default() };
-        assert!(knock(&door, "/acp", &[("authorization", "Bearer s3cret")]).is_ok());
-        assert!(knock(&door, "/acp", &[("Authorization", "bearer  s3cret")]).is_ok());
-        assert!(knock(&door, "/acp?a=b&token=s3cret", &[]).is_ok());
+        let access = AccessControl { token: Some("s3cret".to_owned()), ..AccessControl::default() };
+        assert!(opened(&access, "/acp", &[("authorization", "Bearer s3cret")]).is_ok());
+        assert!(opened(&access, "/acp", &[("Authorization", "bearer  s3cret")]).is_ok());
+        assert!(opened(&access, "/acp?a=b&token=s3cret", &[]).is_ok());
         let odd = AccessControl { token: Some("aB+/c=%".to_owned()), ..AccessControl::default() };
         for path in ["/acp?token=aB%2B%2Fc%3D%25", "/acp?token=aB+/c=%25", "/acp?token=aB+/c=%"] {
-            assert!(knock(&odd, path, &[]).is_ok(), "{path}");
+            assert!(opened(&odd, path, &[]).is_ok(), "{path}");
         }
         for (path, header) in
             [("/acp", ""), ("/acp", "Bearer s3cre"), ("/acp?token=s3crets", ""), ("/acp", "Basic s3cret")]
         {
-            let refused = knock(&door, path, &[("authorization", header)]).expect_err(header);
+            let refused = opened(&access, path, &[("authorization", header)]).expect_err(header);
             assert_eq!(refused.0, 401, "{path} {header}");
             assert!(refused.1.contains("Bearer TOKEN") && !refused.1.contains("s3cret"), "{}", refused.1);
         }
@@ -111,20 +112,20 @@ mod tests {
 
     #[test]
     fn pages_are_let_in_by_name_and_programs_always() {
-        let door = AccessControl { token: None, origins: vec!["https://good.example/".to_owned()] };
-        assert!(knock(&door, "/acp", &[]).is_ok(), "no browser");
-        assert!(knock(&door, "/acp", &[("origin", "https://good.example")]).is_ok());
+        let access = AccessControl { token: None, origins: vec!["https://good.example/".to_owned()] };
+        assert!(opened(&access, "/acp", &[]).is_ok(), "no browser");
+        assert!(opened(&access, "/acp", &[("origin", "https://good.example")]).is_ok());
         for page in ["https://evil.example", "null", "http://good.example", "https://good.example.evil"] {
-            let refused = knock(&door, "/acp", &[("origin", page)]).expect_err(page);
+            let refused = opened(&access, "/acp", &[("origin", page)]).expect_err(page);
             assert_eq!(refused.0, 403, "{page}");
             assert!(refused.1.contains("--allow-origin"), "{}", refused.1);
         }
         let twice = [("origin", "https://good.example"), ("origin", "https://evil.example")];
         for headers in [twice, [twice[1], twice[0]], [twice[0], twice[0]]] {
-            assert_eq!(knock(&door, "/acp", &headers).expect_err("two origins").0, 403);
+            assert_eq!(opened(&access, "/acp", &headers).expect_err("two origins").0, 403);
         }
         assert_eq!(
-            knock(&AccessControl::default(), "/acp", &[("origin", "null")]).expect_err("a page").0,
+            opened(&AccessControl::default(), "/acp", &[("origin", "null")]).expect_err("a page").0,
             403
         );
     }
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_trace_is_known_from_its_header() {
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let visitor = knock(&AccessControl::default(), "/acp", &[("traceparent", trace)]).expect("in");
+        let visitor = opened(&AccessControl::default(), "/acp", &[("traceparent", trace)]).expect("in");
         assert_eq!(visitor.traceparent.as_deref(), Some(trace));
     }
 }

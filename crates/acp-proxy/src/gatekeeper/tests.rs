@@ -2,23 +2,23 @@ use super::*;
 
 #[test]
 fn a_request_id_that_is_used_twice_keeps_no_place_and_no_turn() {
-    let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
+    let (metrics, logs) = (Metrics::default(), ConversationLog::new(crate::log::ProxyLog::current()));
     let duties = Duties { max_sessions: Some(3), ..Duties::default() };
-    let office = Office::new(duties, &metrics);
+    let shared = SharedLimits::new(duties, &metrics);
     let lines = [
         r#"{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/"}}"#,
         r#"{"jsonrpc":"2.0","id":8,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#,
     ];
     for _ in 0..3 {
-        let mut desk = Desk::new(office.clone(), talk.clone(), 1, Observers::default(), None);
+        let mut gatekeeper = Gatekeeper::new(shared.clone(), logs.clone(), 1, Observers::default(), None);
         for line in lines {
             for _ in 0..2 {
-                let handling = desk.client_says(&Frame::parse(line.as_bytes()));
+                let handling = gatekeeper.client_says(&Frame::parse(line.as_bytes()));
                 assert!(matches!(handling, Handling::Instead(_) | Handling::Pass), "{handling:?}");
             }
         }
     }
-    assert_eq!(*office.open.borrow(), 0);
+    assert_eq!(*shared.open.borrow(), 0);
     let numbers = metrics.to_text();
     assert!(numbers.contains("acp_proxy_sessions 0\n"), "{numbers}");
     assert!(numbers.contains("acp_proxy_turns_running 0\n"), "{numbers}");
@@ -26,9 +26,9 @@ fn a_request_id_that_is_used_twice_keeps_no_place_and_no_turn() {
 
 #[test]
 fn long_names_of_a_client_fill_no_memory() {
-    let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
-    let office = Office::new(Duties { max_sessions: Some(3), ..Duties::default() }, &metrics);
-    let mut desk = Desk::new(office.clone(), talk, 1, Observers::default(), None);
+    let (metrics, logs) = (Metrics::default(), ConversationLog::new(crate::log::ProxyLog::current()));
+    let shared = SharedLimits::new(Duties { max_sessions: Some(3), ..Duties::default() }, &metrics);
+    let mut gatekeeper = Gatekeeper::new(shared.clone(), logs, 1, Observers::default(), None);
     let long = "x".repeat(LONGEST_NAMES + 1);
     let lines = [
         Frame::notification("session/cancel", &serde_json::json!({"sessionId": long})),
@@ -42,17 +42,17 @@ fn long_names_of_a_client_fill_no_memory() {
         Frame::request(&Id::from(3), "session/close", &serde_json::json!({"sessionId": long})),
     ];
     for line in lines {
-        let handling = desk.client_says(&line);
+        let handling = gatekeeper.client_says(&line);
         assert!(matches!(handling, Handling::Instead(_) | Handling::Pass), "it is passed on: {handling:?}");
     }
-    assert!(desk.cancelled.is_empty() && desk.pending.is_empty() && *office.open.borrow() == 0);
+    assert!(gatekeeper.cancelled.is_empty() && gatekeeper.pending.is_empty() && *shared.open.borrow() == 0);
     assert!(metrics.to_text().contains("acp_proxy_turns_running 0\n"), "{}", metrics.to_text());
 }
 
 #[test]
 fn every_number_is_there_before_anything_has_happened() {
     let metrics = Metrics::default();
-    let office = Office::new(Duties::default(), &metrics);
+    let shared = SharedLimits::new(Duties::default(), &metrics);
     let all = [
         "acp_proxy_sessions_total",
         "acp_proxy_sessions_refused_total",
@@ -62,29 +62,29 @@ fn every_number_is_there_before_anything_has_happened() {
     ];
     let has = |number: &str, count: u64| metrics.to_text().contains(&format!("\n{number} {count}\n"));
     assert!(all.iter().all(|number| has(number, 0)), "{}", metrics.to_text());
-    office.count(&counts::REFUSED, "");
-    office.count(&counts::TURNS, "unheard of");
+    shared.count(&counts::REFUSED, "");
+    shared.count(&counts::TURNS, "unheard of");
     assert!(has(all[1], 1) && has(all[3], 1) && has(all[2], 0), "{}", metrics.to_text());
 }
 
-fn desk_with(policy: Policy) -> Desk {
-    let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
+fn desk_with(policy: Policy) -> Gatekeeper {
+    let (metrics, logs) = (Metrics::default(), ConversationLog::new(crate::log::ProxyLog::current()));
     let duties = Duties { rules: Some(PolicyRules::of(policy)), ..Duties::default() };
-    Desk::new(Office::new(duties, &metrics), talk, 1, Observers::default(), None)
+    Gatekeeper::new(SharedLimits::new(duties, &metrics), logs, 1, Observers::default(), None)
 }
 
-fn open_session(desk: &mut Desk, params: &serde_json::Value) {
+fn open_session(gatekeeper: &mut Gatekeeper, params: &serde_json::Value) {
     let line = Frame::request(&Id::from(1), method::SESSION_NEW, params);
-    desk.client_says(&line);
-    desk.agent_says(&Frame::response(&Id::from(1), &serde_json::json!({"sessionId": "s"})));
+    gatekeeper.client_says(&line);
+    gatekeeper.agent_says(&Frame::response(&Id::from(1), &serde_json::json!({"sessionId": "s"})));
 }
 
-fn ask(desk: &mut Desk, session: &str, call: &serde_json::Value) -> Handling {
+fn ask(gatekeeper: &mut Gatekeeper, session: &str, call: &serde_json::Value) -> Handling {
     let mut tool_call = call.clone();
     tool_call["toolCallId"] = "c".into();
     let options = serde_json::json!([{"optionId": "y", "name": "y", "kind": "allow_once"}]);
     let params = serde_json::json!({"sessionId": session, "toolCall": tool_call, "options": options});
-    desk.agent_says(&Frame::request(&Id::from(9), method::SESSION_REQUEST_PERMISSION, &params))
+    gatekeeper.agent_says(&Frame::request(&Id::from(9), method::SESSION_REQUEST_PERMISSION, &params))
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn edits_outside_the_folders_of_a_session_are_not_approved_unasked() {
     }
     std::os::unix::fs::symlink(&other, work.join("link")).expect("a link");
     for policy in [Policy::AcceptEdits, Policy::Write] {
-        let mut desk = desk_with(policy);
-        open_session(&mut desk, &serde_json::json!({"cwd": work, "additionalDirectories": [more]}));
+        let mut gatekeeper = desk_with(policy);
+        open_session(&mut gatekeeper, &serde_json::json!({"cwd": work, "additionalDirectories": [more]}));
         for (path, approved) in [
             (work.join("a"), true),
             ("a/b".into(), true),
@@ -116,18 +116,18 @@ fn edits_outside_the_folders_of_a_session_are_not_approved_unasked() {
                 serde_json::json!({"kind": "edit", "content": [{"type": "diff", "path": path, "newText": ""}]}),
                 serde_json::json!({"kind": "edit", "rawInput": {"path": "a"}, "locations": [{"path": path}]}),
             ] {
-                let handling = ask(&mut desk, "s", &call);
+                let handling = ask(&mut gatekeeper, "s", &call);
                 assert_eq!(matches!(handling, Handling::Back(_)), approved, "{policy} {call} {handling:?}");
             }
         }
         let unknown = serde_json::json!({"kind": "edit", "rawInput": {"path": work.join("a")}});
-        assert_eq!(ask(&mut desk, "another", &unknown), Handling::Pass, "its folders are not known");
+        assert_eq!(ask(&mut gatekeeper, "another", &unknown), Handling::Pass, "its folders are not known");
     }
 }
 
 /// What becomes of a line of the agent.
-fn says(desk: &mut Desk, line: &str) -> Handling {
-    desk.agent_says(&Frame::parse(line.to_owned()))
+fn says(gatekeeper: &mut Gatekeeper, line: &str) -> Handling {
+    gatekeeper.agent_says(&Frame::parse(line.to_owned()))
 }
 
 #[test]
@@ -135,15 +135,15 @@ fn a_permission_request_in_disguise_is_decided_or_stopped() {
     let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","kind":"execute"},"options":[]}"#;
     let plain =
         format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{params}}}"#);
-    let mut desk = desk_with(Policy::None);
+    let mut gatekeeper = desk_with(Policy::None);
     for line in
         [plain.clone(), plain.replace("\"id\"", r#""\u0069d""#).replace("_permission", r"\u005fpermission")]
     {
-        let handling = says(&mut desk, &line);
+        let handling = says(&mut gatekeeper, &line);
         assert!(matches!(handling, Handling::Back(_)), "{line} {handling:?}");
     }
     for line in [format!("[{plain}]"), plain.replace(r#""jsonrpc":"2.0","#, "")] {
-        let handling = says(&mut desk, &line);
+        let handling = says(&mut gatekeeper, &line);
         assert!(matches!(handling, Handling::Stop(_) | Handling::Back(_)), "{line} {handling:?}");
     }
     let single = plain.replace('"', "'");
@@ -166,12 +166,12 @@ fn a_permission_request_in_disguise_is_decided_or_stopped() {
         plain.replace("\"kind\"", &format!("\"x\":{deep},\"kind\"")),
         single,
     ] {
-        let handling = says(&mut desk, &line);
+        let handling = says(&mut gatekeeper, &line);
         assert!(matches!(handling, Handling::Stop(_)), "{line} {handling:?}");
     }
     let other = plain.replace("session/request_permission", "fs/read_text_file");
     for line in [format!("[{other}]"), "DEBUG: sending session/request_permission".to_owned()] {
-        assert_eq!(says(&mut desk, &line), Handling::Pass);
+        assert_eq!(says(&mut gatekeeper, &line), Handling::Pass);
     }
 }
 
@@ -193,13 +193,13 @@ fn a_permission_request_that_cannot_be_read_is_refused_where_a_policy_decides() 
         let line =
             format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{params}}}"#);
         for rules in &strict {
-            let mut desk = desk_with(Policy::Default);
+            let mut gatekeeper = desk_with(Policy::Default);
             let duties = Duties { rules: Some(rules.clone()), ..Duties::default() };
-            desk.office = Office::new(duties, &Metrics::default());
-            let Handling::Back(answer) = says(&mut desk, &line) else { panic!("{line}") };
+            gatekeeper.shared = SharedLimits::new(duties, &Metrics::default());
+            let Handling::Back(answer) = says(&mut gatekeeper, &line) else { panic!("{line}") };
             assert!(answer.windows(7).any(|it| it == b"\"error\""), "{answer:?}");
         }
-        let mut desk = desk_with(Policy::Default);
-        assert_eq!(says(&mut desk, &line), Handling::Pass, "everything is asked");
+        let mut gatekeeper = desk_with(Policy::Default);
+        assert_eq!(says(&mut gatekeeper, &line), Handling::Pass, "everything is asked");
     }
 }

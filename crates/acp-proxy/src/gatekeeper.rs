@@ -1,4 +1,4 @@
-//! The desk between a client and its agent: permission by policy, what new sessions get, how many there may be.
+//! The gatekeeper between a client and its agent: permission by policy, what new sessions get, how many there may be.
 
 mod counts;
 mod disguise;
@@ -12,17 +12,18 @@ use acp_dialect::Side;
 use acp_host::PermissionPolicy;
 use acp_policy::{Policy, PolicyRules, PolicyVerdict};
 use acp_proto::method;
-use acp_relay::{Decision, Observers};
+use acp_relay::{Decision, Observers, RecordError};
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use tokio::sync::watch;
 
+use crate::log::{ConversationLog, LogFields};
 use crate::metrics::{Metrics, Value};
 use crate::splice::Splice;
-use crate::talk::{Level, Talk};
 use counts::Count;
+use tracing::Level;
 
 /// What a proxy does with a conversation besides passing it on.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +60,8 @@ impl Duties {
 /// Closes an idle session, if there is one: true when its place will be free in a moment.
 pub type EvictIdleSession = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What all desks of a proxy share.
-pub(crate) struct Office {
+/// What all gatekeepers of a proxy share: limits and counters.
+pub(crate) struct SharedLimits {
     pub(crate) duties: Duties,
     /// Sessions that are open or being opened.
     open: watch::Sender<usize>,
@@ -71,10 +72,10 @@ pub(crate) struct Office {
     running: Value,
 }
 
-impl Office {
-    pub(crate) fn new(duties: Duties, metrics: &Metrics) -> Arc<Office> {
+impl SharedLimits {
+    pub(crate) fn new(duties: Duties, metrics: &Metrics) -> Arc<SharedLimits> {
         counts::begin(metrics);
-        Arc::new(Office {
+        Arc::new(SharedLimits {
             duties,
             open: watch::Sender::new(0),
             give_way: Mutex::default(),
@@ -175,10 +176,10 @@ fn length(id: &Id) -> usize {
     }
 }
 
-/// One conversation's desk.
-pub(crate) struct Desk {
-    pub(crate) office: Arc<Office>,
-    talk: Talk,
+/// One conversation's gatekeeper.
+pub(crate) struct Gatekeeper {
+    pub(crate) shared: Arc<SharedLimits>,
+    logs: ConversationLog,
     number: u64,
     /// How many lines were passed on to the client.
     pub(crate) passed: u64,
@@ -209,17 +210,17 @@ const MOST_OPEN: usize = 8192;
 /// So are those with longer names, in bytes: what they are called is a peer's to decide.
 const LONGEST_NAMES: usize = 8192;
 
-impl Desk {
+impl Gatekeeper {
     pub(crate) fn new(
-        office: Arc<Office>,
-        talk: Talk,
+        shared: Arc<SharedLimits>,
+        logs: ConversationLog,
         number: u64,
         observers: Observers,
         trace: Option<String>,
-    ) -> Desk {
-        Desk {
-            office,
-            talk,
+    ) -> Gatekeeper {
+        Gatekeeper {
+            shared,
+            logs,
             number,
             passed: 0,
             observers,
@@ -261,7 +262,7 @@ impl Desk {
 
     /// Whether a line of the agent may be one that something is decided about. Most need not be parsed.
     pub(crate) fn may_concern(&self, line: &Bytes) -> bool {
-        let rules = self.office.duties.rules.is_some();
+        let rules = self.shared.duties.rules.is_some();
         self.id.find(line).is_some() || (rules && self.marks.iter().any(|mark| mark.find(line).is_some()))
     }
 
@@ -270,7 +271,7 @@ impl Desk {
         if !self.may_concern(frame.raw()) {
             return Handling::Pass;
         }
-        let rules = self.office.duties.rules.is_some();
+        let rules = self.shared.duties.rules.is_some();
         if rules && disguise::hides_permission(frame) {
             let reason =
                 "the agent asks for permission in a form that the policy cannot read, so it cannot decide";
@@ -300,7 +301,7 @@ impl Desk {
             self.abandon(pending);
         }
         for _ in std::mem::take(&mut self.sessions) {
-            self.office.leave();
+            self.shared.leave();
         }
     }
 
@@ -318,7 +319,7 @@ impl Desk {
     /// Gives back what a request holds that has no answer.
     fn abandon(&self, pending: OpenRequest) {
         match pending {
-            OpenRequest::Opening { .. } => self.office.leave(),
+            OpenRequest::Opening { .. } => self.shared.leave(),
             OpenRequest::Prompt { session, trace } => {
                 self.turn_ended(&session, trace.as_deref(), "interrupted");
             }
@@ -331,10 +332,10 @@ impl Desk {
         let trace = self.traced(&mut splice);
         if let Some(session) = splice.string("sessionId") {
             self.cancelled.remove(&session);
-            if self.office.duties.turns {
-                self.tell_turn("turn begins", &session, trace.as_deref(), &[]);
+            if self.shared.duties.turns {
+                self.tell_turn("turn begins", &session, trace.as_deref(), None);
             }
-            self.office.running.up();
+            self.shared.running.up();
             self.expect(id, OpenRequest::Prompt { session, trace });
         }
         instead(splice)
@@ -358,18 +359,18 @@ impl Desk {
             (OpenRequest::Opening { folders, session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let session = result["sessionId"].as_str().map(str::to_owned).or(session).unwrap_or_default();
-                self.office.count(&counts::OPENED, "");
-                if self.office.duties.turns {
-                    self.tell_turn("session opened", &session, trace.as_deref(), &[]);
+                self.shared.count(&counts::OPENED, "");
+                if self.shared.duties.turns {
+                    self.tell_turn("session opened", &session, trace.as_deref(), None);
                 }
                 if self.sessions.insert(session, folders).is_some() {
-                    self.office.leave();
+                    self.shared.leave();
                 }
             }
-            (OpenRequest::Opening { .. }, Reply::Error(_)) => self.office.leave(),
+            (OpenRequest::Opening { .. }, Reply::Error(_)) => self.shared.leave(),
             (OpenRequest::Closing(session), Reply::Result(_)) => {
                 if self.sessions.remove(&session).is_some() {
-                    self.office.leave();
+                    self.shared.leave();
                 }
             }
             (OpenRequest::Closing(_), Reply::Error(_)) => {}
@@ -385,22 +386,20 @@ impl Desk {
     }
 
     fn turn_ended(&self, session: &str, trace: Option<&str>, reason: &str) {
-        self.office.running.down();
-        self.office.count(&counts::TURNS, reason);
-        if self.office.duties.turns {
-            self.tell_turn(&format!("turn ends: {reason}"), session, trace, &[("stopReason", reason)]);
+        self.shared.running.down();
+        self.shared.count(&counts::TURNS, reason);
+        if self.shared.duties.turns {
+            self.tell_turn(&format!("turn ends: {reason}"), session, trace, Some(reason));
         }
     }
 
-    fn tell_turn(&self, words: &str, session: &str, trace: Option<&str>, more: &[(&'static str, &str)]) {
-        let mut fields = vec![("session", session)];
-        fields.extend(trace.map(|trace| ("traceparent", trace)));
-        fields.extend_from_slice(more);
-        self.talk.tell(Level::Info, self.number, &format!("{words} ({session})"), &fields);
+    fn tell_turn(&self, words: &str, session: &str, traceparent: Option<&str>, stop_reason: Option<&str>) {
+        let fields = LogFields { session: Some(session), traceparent, stop_reason, ..LogFields::default() };
+        self.logs.event(Level::INFO, self.number, &format!("{words} ({session})"), fields);
     }
 
     fn permission(&mut self, id: &Id, params: Option<&str>, frame: &Frame) -> Handling {
-        let Some(rules) = &self.office.duties.rules else { return Handling::Pass };
+        let Some(rules) = &self.shared.duties.rules else { return Handling::Pass };
         let sessions = &self.sessions;
         let folders = |session: &str| sessions.get(session).map_or(&[][..], Vec::as_slice);
         let ruling = match self.clerk.decide(rules, params, folders) {
@@ -419,14 +418,15 @@ impl Desk {
         }
         let passed = if verdict == PolicyVerdict::Ask { "; passed on to the client" } else { "" };
         let words = format!("permission {} {}: {reason}{passed}", verdict.as_str(), ruling.subject);
-        let fields = [
-            ("session", ruling.session.as_str()),
-            ("verdict", verdict.as_str()),
-            ("subject", ruling.subject.as_str()),
-            ("reason", reason),
-        ];
-        self.talk.tell(Level::Info, self.number, &words, &fields);
-        self.office.count(&counts::PERMISSIONS, verdict.as_str());
+        let fields = LogFields {
+            session: Some(&ruling.session),
+            verdict: Some(verdict.as_str()),
+            subject: Some(&ruling.subject),
+            reason: Some(reason),
+            ..LogFields::default()
+        };
+        self.logs.event(Level::INFO, self.number, &words, fields);
+        self.shared.count(&counts::PERMISSIONS, verdict.as_str());
         match &ruling.result {
             Some(result) if verdict != PolicyVerdict::Ask => {
                 let answer = Frame::response(id, result);
@@ -439,9 +439,9 @@ impl Desk {
     fn refuse_unreadable(&self, id: &Id, error: &RpcError, frame: &Frame) -> Handling {
         let reason = format!("it cannot be read, so the policy cannot decide it: {}", error.message);
         let verdict = PolicyVerdict::Deny.as_str();
-        let fields = [("verdict", verdict), ("reason", reason.as_str())];
-        self.talk.tell(Level::Info, self.number, &format!("permission {verdict}: {reason}"), &fields);
-        self.office.count(&counts::PERMISSIONS, verdict);
+        let fields = LogFields { verdict: Some(verdict), reason: Some(&reason), ..LogFields::default() };
+        self.logs.event(Level::INFO, self.number, &format!("permission {verdict}: {reason}"), fields);
+        self.shared.count(&counts::PERMISSIONS, verdict);
         self.decided(Side::Agent, verdict, &reason, frame, &Frame::failure(id, error))
     }
 
@@ -449,7 +449,7 @@ impl Desk {
     fn decided(&self, from: Side, verdict: &str, reason: &str, request: &Frame, answer: &Frame) -> Handling {
         match self.record(from, verdict, reason, request, answer) {
             Ok(()) => Handling::Back(answer.raw().clone()),
-            Err(why) => Handling::Stop(why),
+            Err(error) => Handling::Stop(error.to_string()),
         }
     }
 
@@ -461,13 +461,13 @@ impl Desk {
         reason: &str,
         request: &Frame,
         answer: &Frame,
-    ) -> Result<(), String> {
+    ) -> Result<(), RecordError> {
         let (at, passed) = (Instant::now(), self.passed);
         self.observers.decided(&Decision { at, from, request, answer, verdict, reason, passed })
     }
 }
 
-impl Drop for Desk {
+impl Drop for Gatekeeper {
     fn drop(&mut self) {
         self.close();
     }

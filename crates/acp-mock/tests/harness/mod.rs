@@ -1,4 +1,4 @@
-//! A plain client at a desk: it talks to a player in virtual time, answers what it is asked, and has a judge
+//! A plain client at a harness: it talks to a player in virtual time, answers what it is asked, and has a judge
 //! look over its shoulder.
 #![allow(dead_code, reason = "each test file uses another part")]
 
@@ -15,7 +15,7 @@ use acp_script::faults::Fault;
 use serde_json::{Value, json};
 
 /// The client's whole world.
-pub struct Desk {
+pub struct AgentUnderTest {
     pub player: MockAgent,
     pub judge: Judge,
     pub now: Duration,
@@ -58,7 +58,7 @@ pub fn config() -> AgentConfig {
     }
 }
 
-impl Desk {
+impl AgentUnderTest {
     pub fn new(config: AgentConfig, faults: &[Fault], caps: Value) -> Self {
         let files =
             [("/work/notes.txt", "rosemary and thyme\n"), ("/work/lines.txt", "alpha\nbeta\ngamma\n")];

@@ -1,4 +1,4 @@
-//! An agent on a desk: what it sends and wants is collected, and time passes only when it is told to.
+//! An agent on a harness: what it sends and wants is collected, and time passes only when it is told to.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) fn config_with(change: impl FnOnce(&mut AgentConfig)) -> AgentConfig 
     config
 }
 
-pub(crate) struct Desk {
+pub(crate) struct AgentUnderTest {
     pub(crate) agent: Agent,
     pub(crate) now: Duration,
     /// Frames for the client.
@@ -62,10 +62,10 @@ pub(crate) struct Desk {
     pub(crate) session: String,
 }
 
-impl Desk {
+impl AgentUnderTest {
     /// An agent with one open session; the client has no capabilities unless `caps` says so.
     pub(crate) fn new(config: AgentConfig, caps: &Value) -> Self {
-        let mut desk = Self {
+        let mut harness = Self {
             agent: Agent::new(config),
             now: Duration::ZERO,
             sent: Vec::new(),
@@ -81,10 +81,10 @@ impl Desk {
             next: 100,
             session: String::new(),
         };
-        desk.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": caps }));
-        let id = desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": [] }));
-        desk.session = desk.answer(id)["result"]["sessionId"].as_str().expect("a session").to_owned();
-        desk
+        harness.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": caps }));
+        let id = harness.ask("session/new", &json!({ "cwd": "/work", "mcpServers": [] }));
+        harness.session = harness.answer(id)["result"]["sessionId"].as_str().expect("a session").to_owned();
+        harness
     }
 
     pub(crate) fn ask(&mut self, method: &str, params: &Value) -> i64 {

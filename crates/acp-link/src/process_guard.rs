@@ -1,8 +1,8 @@
-//! The leash: a small process beside us that ends our commands when we are gone, in whatever way.
+//! The process guard: a small process beside us that ends our commands when we are gone, in whatever way.
 //!
 //! It is a re-exec of a program that calls [`main`] for its hidden command [`ARGUMENT`], started with the first
-//! command. Its standard input is a pipe from us: `+N` puts the process group N on the leash, `-N` lets it go. When the
-//! pipe ends we are gone, and every group that is still on the leash is told to terminate, and killed if it does not.
+//! command. Its standard input is a pipe from us: `+N` puts the process group N under the process guard, `-N` lets it go. When the
+//! pipe ends we are gone, and every group that is still under the process guard is told to terminate, and killed if it does not.
 //!
 //! A command is known before it runs: `?M` says that one with the mark M in its environment is about to, `!M` that the
 //! mark is no longer of interest. So a command is ended though we were killed in the moment between its start and the
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group};
 
-/// The hidden command that makes a program the leash.
+/// The hidden command that makes a program the process guard.
 pub const ARGUMENT: &str = "__leash";
 
 /// The variable that has a command's [`ProcessMark`], after the marks of the programs that we run under.
@@ -68,12 +68,12 @@ struct State {
 /// A command that is about to start. Put it into its environment under the name [`VARIABLE`].
 #[derive(Debug)]
 pub struct ProcessMark {
-    leash: ProcessGuard,
+    process_guard: ProcessGuard,
     word: String,
     value: String,
 }
 
-/// A command on the leash. Drop it before you collect the process that leads the group: later its number may be a
+/// A command under the process guard. Drop it before you collect the process that leads the group: later its number may be a
 /// stranger's.
 #[derive(Debug)]
 pub struct GuardedProcess {
@@ -82,7 +82,7 @@ pub struct GuardedProcess {
 }
 
 impl ProcessGuard {
-    /// A leash by a program whose `__leash` command calls [`main`], such as `acp` itself. Nothing is started yet.
+    /// A process guard by a program whose `__leash` command calls [`main`], such as `acp` itself. Nothing is started yet.
     pub fn new(program: impl Into<PathBuf>) -> ProcessGuard {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let name = format!("{}-{since:x}", std::process::id());
@@ -104,7 +104,7 @@ impl ProcessGuard {
         state.tell('?', &word);
         let outer = std::env::var(VARIABLE).unwrap_or_default();
         let value = if outer.is_empty() { word.clone() } else { format!("{outer} {word}") };
-        ProcessMark { leash: self.clone(), word, value }
+        ProcessMark { process_guard: self.clone(), word, value }
     }
 
     /// The program that is started for it.
@@ -119,11 +119,11 @@ impl ProcessGuard {
 }
 
 impl ProcessMark {
-    /// Puts the process group that a process of this number leads on the leash: it is the command of this mark.
+    /// Puts the process group that a process of this number leads under the process guard: it is the command of this mark.
     #[must_use]
     pub fn hold(self, leader: u32) -> Option<GuardedProcess> {
         let group = Pid::from_raw(i32::try_from(leader).ok()?)?;
-        self.leash.state().tell('+', &group.as_raw_nonzero().to_string());
+        self.process_guard.state().tell('+', &group.as_raw_nonzero().to_string());
         Some(GuardedProcess { mark: self, group })
     }
 
@@ -169,13 +169,13 @@ impl AsRef<OsStr> for ProcessMark {
 
 impl Drop for ProcessMark {
     fn drop(&mut self) {
-        self.leash.state().untell('?', '!', &self.word);
+        self.process_guard.state().untell('?', '!', &self.word);
     }
 }
 
 impl Drop for GuardedProcess {
     fn drop(&mut self) {
-        self.mark.leash.state().untell('+', '-', &self.group.as_raw_nonzero().to_string());
+        self.mark.process_guard.state().untell('+', '-', &self.group.as_raw_nonzero().to_string());
     }
 }
 
@@ -238,7 +238,7 @@ fn say(guard: &mut Child, line: &str) -> io::Result<()> {
     pipe.write_all(line.as_bytes())
 }
 
-/// Runs as the leash; programs call this first thing, before they start a runtime or a thread.
+/// Runs as the process guard; programs call this first thing, before they start a runtime or a thread.
 pub fn main() -> ExitCode {
     // `pkill -9 acp` shall not hit the one that cleans up after it.
     #[cfg(target_os = "linux")]
