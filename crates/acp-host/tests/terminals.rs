@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use acp_host::{Ask, ProviderLimits, ProviderSettings, TerminalLimits, UserAnswer};
 use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use acp_rpc::{Frame, Id};
+use acp_testkit::live;
 use common::{World, request, settings};
 use serde_json::{Value, json};
 
@@ -189,7 +190,7 @@ async fn a_child_left_behind_dies_with_the_release() {
     assert_eq!(status["exitCode"], 0);
     let output = world.on("terminal/output", &terminal).await;
     let pid: u32 = output["output"].as_str().expect("text").trim().parse().expect("a pid");
-    assert!(alive(pid));
+    assert!(live::is_running(pid));
     world.on("terminal/release", &terminal).await;
     gone(pid).await;
 }
@@ -291,14 +292,9 @@ fn patient() -> World {
     World::with_limits(ProviderLimits { terminals, ..ProviderLimits::default() })
 }
 
-fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.contains(") Z ")
-}
-
 async fn gone(pid: u32) {
     let began = Instant::now();
-    while alive(pid) {
+    while live::is_running(pid) {
         assert!(began.elapsed() < PATIENCE, "process {pid} lives on");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use acp_link::child::{SpawnError, SpawnOptions, Stderr, StopStage, spawn};
 use acp_link::{LinkEnd, LinkSettings};
 use acp_rpc::Line;
-use common::{LONG, assert_gone, next, probe, sh};
+use acp_testkit::live::assert_gone;
+use common::{LONG, next, probe, sh};
 
 const SHORT: Duration = Duration::from_millis(50);
 

@@ -11,7 +11,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use acp_link::kept;
 use acp_link::process_guard::ProcessGuard;
-use common::{assert_gone, probe, runs};
+use acp_testkit::live::{assert_gone, is_running};
+use common::probe;
 use rustix::process::{Pid, Signal, kill_process};
 
 struct Keeper {
@@ -67,7 +68,7 @@ fn who_cleared_its_environment_in_a_session_of_its_own_is_ended_with_us() {
         let mut keeper = Keeper::start(&script);
         let child = keeper.number("child");
         keeper.number("started");
-        assert!(runs(child), "{script}");
+        assert!(is_running(child), "{script}");
         keeper.kill();
         assert_gone(child, &script);
     }
@@ -79,11 +80,11 @@ fn a_command_tells_how_it_ended_and_what_it_left_behind_stays_until_it_is_releas
         Keeper::start(&format!("{AWAY} echo away $!; sleep 1000 >/dev/null & echo near $!; exit 3"));
     let (away, near) = (keeper.number("away"), keeper.number("near"));
     assert_eq!(keeper.number("ended"), 3);
-    assert!(runs(away) && runs(near));
+    assert!(is_running(away) && is_running(near));
     keeper.process.stdin.as_mut().expect("its input").write_all(b"\n").expect("heard");
     keeper.number("released");
     assert_gone(near, "what is left of the group");
-    assert!(runs(away), "a daemon is its user's");
+    assert!(is_running(away), "a daemon is its user's");
     kill_process(Pid::from_raw(i32::try_from(away).expect("a pid")).expect("a pid"), Signal::KILL)
         .expect("killed");
 }
@@ -108,7 +109,8 @@ async fn a_signal_in_the_moment_of_the_start_does_not_fail_the_start() {
         let process_guard = interrupted(folder.path(), signal, times);
         let mut command = Command::new("sh");
         command.args(["-c", "echo run >> runs; exit 7"]).current_dir(folder.path());
-        let (kept, mut ending) = kept::wrap(&command, &process_guard).expect("a command").spawn().expect("a start");
+        let (kept, mut ending) =
+            kept::wrap(&command, &process_guard).expect("a command").spawn().expect("a start");
         assert_eq!(ending.wait().await.and_then(|exit| exit.code), Some(7));
         kept.release();
         let runs = std::fs::read_to_string(folder.path().join("runs")).expect("it ran");
@@ -123,8 +125,10 @@ async fn a_supervisor_that_signals_end_again_and_again_is_told_as_that() {
     let folder = tempfile::tempdir().expect("a folder");
     for (signal, told) in [("TERM", "signal 15"), ("KILL", "signal 9")] {
         let process_guard = interrupted(folder.path(), signal, 99);
-        let error =
-            kept::wrap(&Command::new("true"), &process_guard).expect("a command").spawn().expect_err("no start");
+        let error = kept::wrap(&Command::new("true"), &process_guard)
+            .expect("a command")
+            .spawn()
+            .expect_err("no start");
         assert!(error.to_string().contains(told), "{error}");
     }
     let tries = std::fs::read_to_string(folder.path().join("supervisor.log")).expect("a log").len();

@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{LONG, assert_gone, probe, runs};
+use acp_testkit::live::{assert_gone, is_running};
+use common::{LONG, probe};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 struct Holder {
@@ -89,7 +90,7 @@ fn who_is_on_the_leash_ends_with_its_holder_and_who_was_let_go_does_not() {
         holder.end(signal);
         assert_gone(held, "the command");
         assert_gone(guard, "the process guard");
-        assert!(runs(free), "who was let go is left alone");
+        assert!(is_running(free), "who was let go is left alone");
         kill(free);
     }
 }
@@ -142,6 +143,6 @@ fn a_leash_that_breaks_is_replaced_by_one_that_knows_everything() {
     assert_ne!(holder.guard(), guard);
     holder.end(Signal::KILL);
     assert_gone(held, "the command");
-    assert!(runs(free), "who was let go is left alone");
+    assert!(is_running(free), "who was let go is left alone");
     kill(free);
 }

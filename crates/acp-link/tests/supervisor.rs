@@ -9,7 +9,8 @@ use std::process::{Child as Process, Command, Stdio};
 use std::time::Duration;
 
 use acp_link::child::{SpawnError, SpawnOptions, StopStage, spawn};
-use common::{LONG, assert_gone, next, probe, runs, sh};
+use acp_testkit::live::{assert_gone, is_running};
+use common::{LONG, next, probe, sh};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// An agent whose helper forked twice, started a session of its own, and ignores every polite signal.
@@ -76,7 +77,7 @@ async fn a_runaway_is_killed_after_the_agent_and_named() {
     assert_eq!((exit.code, exit.stage), (Some(1), StopStage::Eof));
     assert_eq!(exit.survivors.iter().map(|it| it.pid).collect::<Vec<_>>(), [runaway]);
     assert!(["sleep", "sh"].contains(&&*exit.survivors[0].name), "{exit}");
-    assert!(!runs(runaway));
+    assert!(!is_running(runaway));
 }
 
 #[tokio::test]
@@ -117,7 +118,7 @@ async fn killing_kills_the_runaway_too() {
     child.kill();
     let exit = child.wait().await;
     assert_eq!((exit.signal, exit.stage), (Some(9), StopStage::Kill));
-    assert!(!runs(runaway) && !runs(child.pid()));
+    assert!(!is_running(runaway) && !is_running(child.pid()));
 }
 
 #[tokio::test]
@@ -169,7 +170,7 @@ impl Parent {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let agent = number(&lines.next().unwrap().unwrap());
         let runaway = number(&lines.next().unwrap().unwrap());
-        assert!(runs(agent) && runs(runaway));
+        assert!(is_running(agent) && is_running(runaway));
         Parent { process, agent, runaway }
     }
 

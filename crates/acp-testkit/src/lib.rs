@@ -6,13 +6,14 @@
 //! rewrites what is expected.
 //!
 //! **What it will never do.** Read the real clock, sleep, or pick a seed by itself: the same call gives the same
-//! run everywhere.
+//! run everywhere. Only [`live`], which starts real processes, waits for real time.
 //!
 //! **Read first:** [`World`], [`WorldSide`], [`golden::check`].
 
 mod chunking;
 mod clock;
 pub mod golden;
+pub mod live;
 mod mutate;
 mod rng;
 mod world;

@@ -1,36 +1,21 @@
 //! The harness, the dialects' own suites and the matrix, run as a person runs them.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
+
+use acp_testkit::live::LiveServer;
 
 /// A mock on a free port; it ends with the test.
 struct Mock {
-    child: Child,
+    _server: LiveServer,
     address: String,
 }
 
 impl Mock {
     fn start(flags: &[&str]) -> Mock {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mock-acp-server"))
-            .args(["--port", "0"])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the mock starts");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-        Mock { child, address: told["listening"].as_str().expect("an address").to_owned() }
-    }
-}
-
-impl Drop for Mock {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mock-acp-server"));
+        let server = LiveServer::start(command.args(["--port", "0"]).args(flags));
+        Mock { address: server.told("listening"), _server: server }
     }
 }
 

@@ -21,6 +21,7 @@ use acp_nats::payload::{Prompt, Task, TaskResult};
 use acp_nats::{Access, Subjects, TaskClient, TaskProgress};
 use acp_proxy::ProxyLog;
 use acp_proxy::event::{Body, Event};
+use acp_testkit::live;
 use server::{PATIENCE, Server};
 
 /// The program under test.
@@ -43,10 +44,7 @@ impl Place {
     /// A proxy with the mock, whose sessions all proxies of this place share.
     fn proxy(&self, spool: &str, args: &[&str]) -> Proxy {
         let agent = format!("{ACP} mock --stdio --state-dir {}", self.path.join("state").display());
-        // It heeds every signal, even where the tests themselves run in the background.
-        let mut command = Command::new("env");
-        command.args(["--default-signal=INT", ACP]);
-        self.proxy_of(command, &agent, spool, args)
+        self.proxy_of(live::heeding_signals(ACP), &agent, spool, args)
     }
 
     /// A proxy with any agent, by any command that goes on with its arguments.
@@ -106,14 +104,11 @@ impl Place {
 
     /// The processes of agents of this place.
     fn agents(&self) -> Vec<u32> {
-        let mark = self.path.join("state").display().to_string();
-        let ours = |pid: &u32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            line.contains(&mark) && !line.contains(" proxy ") && !line.contains("__supervise")
-        };
-        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(ours).collect()
+        let found = live::marked(&self.path.join("state").display().to_string()).into_iter();
+        found
+            .filter(|(_, line)| !line.contains(" proxy ") && !line.contains("__supervise"))
+            .map(|(pid, _)| pid)
+            .collect()
     }
 }
 
@@ -131,19 +126,11 @@ impl Proxy {
     }
 
     fn signal(&self, signal: &str) {
-        let done = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
-        assert!(done.is_ok_and(|status| status.success()));
+        live::signal(self.process.id(), signal);
     }
 
     fn wait(&mut self) -> Option<i32> {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.process.try_wait().expect("its status") {
-                return status.code();
-            }
-            assert!(began.elapsed() < PATIENCE, "it does not end: {}", self.said());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        live::exit_code(&mut self.process)
     }
 
     /// Where its numbers are: what it says first, to programs.

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use acp_link::Link;
 use acp_link::child::SpawnOptions;
@@ -25,21 +25,5 @@ pub async fn next(link: &mut Link) -> String {
     match arrival.expect("a line, not the end").line {
         Line::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
         other => panic!("not text: {other:?}"),
-    }
-}
-
-/// Whether the process runs: a zombie does not.
-pub fn runs(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
-    !matches!(state, Some("Z" | "X"))
-}
-
-/// Waits until the process is gone.
-pub fn assert_gone(pid: u32, who: &str) {
-    let deadline = Instant::now() + LONG;
-    while runs(pid) {
-        assert!(Instant::now() < deadline, "{who} ({pid}) still runs");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }

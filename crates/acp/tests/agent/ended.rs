@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::talk::{ACP, PATIENCE, Place, Talk, heeding};
+use crate::talk::{ACP, PATIENCE, Place, Talk};
+use acp_testkit::live::heeding_signals;
 
 /// Tells its number, and ends by nothing but a signal.
 const WISH: &str = "Run the command 'echo $$ > started; exec sleep 1000'";
@@ -202,7 +203,7 @@ fn a_kill_ends_a_server_that_does_not_care_for_the_end_of_its_input() {
     let server = json!([{ "name": "mute", "command": "sh", "args": ["-c", script], "env": [] }]);
     for is_mock in [false, true] {
         let place = Place::new();
-        let mut mock = heeding(ACP);
+        let mut mock = heeding_signals(ACP);
         mock.arg("mock");
         let mut talk = Talk::v1(if is_mock { mock } else { place.agent(&[]) }, &json!({}));
         talk.send("session/new", &json!({ "cwd": place.work(), "mcpServers": server }));
@@ -222,7 +223,7 @@ fn a_kill_ends_servers_that_cleared_their_environment_in_a_session_of_their_own(
     for (script, is_mock) in [itself, other, orphan].into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let place = Place::new();
         daemon(&place);
-        let mut mock = heeding(ACP);
+        let mut mock = heeding_signals(ACP);
         mock.arg("mock");
         let mut talk = Talk::v1(if is_mock { mock } else { place.agent(&[]) }, &json!({}));
         let server = json!([{ "name": "mute", "command": "sh", "args": ["-c", script], "env": [] }]);

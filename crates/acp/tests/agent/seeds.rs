@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::talk::{ACP, Place, Talk, heeding};
+use crate::talk::{ACP, Place, Talk};
+use acp_testkit::live::heeding_signals;
 
 /// `acp mock` with these flags.
 fn mock(flags: &[&str]) -> Command {
-    let mut command = heeding(ACP);
+    let mut command = heeding_signals(ACP);
     command.arg("mock").args(flags);
     command
 }
@@ -95,7 +96,7 @@ fn a_2025_1_agent_works_in_the_folder_of_its_v1_client() {
     let flags = "agent --dialect 2025.1 --no-state --enable-mcp --allow Bash";
     let agent = script("agent.sh", &format!("pwd -P >> {}; exec {ACP} {flags}", log.display()));
     let stub = script("stub.sh", &format!("exec {ACP} mcp-stub"));
-    let mut command = heeding(ACP);
+    let mut command = heeding_signals(ACP);
     command.args(["proxy", "--listen", "stdio", "--dialect", "2025.1", "--quiet", "--command"]);
     command.arg(&agent).current_dir(place.work());
 
@@ -146,7 +147,7 @@ fn an_invalid_request_of_probe_is_answered_with_its_id() {
 #[test]
 fn a_client_that_cannot_name_mcp_servers_has_those_of_the_flag() {
     let place = Place::new();
-    let mut command = heeding(ACP);
+    let mut command = heeding_signals(ACP);
     command.args(["agent", "--no-state", "--dialect", "probe", "--mcp"]);
     command.arg(format!("stub={ACP} mcp-stub")).current_dir(place.work());
     let mut talk = Talk::start(command);

@@ -41,7 +41,11 @@ fn another_provider_answers_where_the_first_is_out_of_reach() {
     let session = agent.session(folder.path());
     let answer = agent.prompt(&session, "hello");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert!(agent.said("agent_message_chunk").ends_with("from the second"), "{:#?}", agent.seen);
-    assert!(agent.said("agent_thought_chunk").contains("asking openai-chat instead"), "{:#?}", agent.seen);
+    assert!(agent.text_of("agent_message_chunk").ends_with("from the second"), "{:#?}", agent.heard);
+    assert!(
+        agent.text_of("agent_thought_chunk").contains("asking openai-chat instead"),
+        "{:#?}",
+        agent.heard
+    );
     assert_eq!(agent.end().0, Some(0));
 }

@@ -18,12 +18,12 @@ fn keeping(state: &Path, work: &Path, more: &[&str]) -> Agent {
 
 /// What a session's load tells again: text by kind, and calls by id with their last state.
 fn told(agent: &Agent, kind: &str) -> String {
-    agent.said(kind)
+    agent.text_of(kind)
 }
 
 fn calls(agent: &Agent) -> Vec<(String, Value, Value)> {
     let mut calls: Vec<(String, Value, Value)> = Vec::new();
-    for update in agent.seen.iter().map(|frame| &frame["params"]["update"]) {
+    for update in agent.heard.iter().map(|frame| &frame["params"]["update"]) {
         let id = update["toolCallId"].as_str().unwrap_or_default();
         match update["sessionUpdate"].as_str() {
             Some("tool_call") => {
@@ -47,8 +47,8 @@ fn what_was_shown_before_a_kill_in_mid_turn_is_there_after_it() {
     let session = agent.session(work.path());
     let answer = agent.prompt(&session, "Write 'good morning' to note.txt");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    agent.ask("session/prompt", &prompt(&session, "Run the command 'sleep 600'"));
-    agent.wait("the running command", |frame| {
+    agent.send("session/prompt", &prompt(&session, "Run the command 'sleep 600'"));
+    agent.until(|frame| {
         let update = &frame["params"]["update"];
         update["sessionUpdate"] == "tool_call_update"
             && update["status"] == "in_progress"
@@ -61,7 +61,7 @@ fn what_was_shown_before_a_kill_in_mid_turn_is_there_after_it() {
     let mut agent = keeping(state.path(), work.path(), &[]);
     agent.greet();
     let load = json!({"sessionId": session, "cwd": work.path(), "mcpServers": []});
-    let loaded = agent.call("session/load", &load);
+    let loaded = agent.ask("session/load", &load);
     assert!(loaded.get("result").is_some(), "{loaded}");
     let words = told(&agent, "user_message_chunk");
     assert_eq!(words, "Write 'good morning' to note.txtRun the command 'sleep 600'");
@@ -89,15 +89,15 @@ fn a_models_words_before_a_kill_are_there_after_it_and_it_is_asked_with_them() {
     let provider = ["--provider", "openai", "--model", "m", "--base-url", &model.url];
     let mut agent = keeping(state.path(), work.path(), &provider);
     let session = agent.session(work.path());
-    agent.ask("session/prompt", &prompt(&session, "tell me"));
-    agent.wait("the second answer", |frame| {
+    agent.send("session/prompt", &prompt(&session, "tell me"));
+    agent.until(|frame| {
         frame["params"]["update"]["content"]["text"].as_str().is_some_and(|text| text.contains("was"))
     });
     agent.kill();
     let mut agent = keeping(state.path(), work.path(), &provider);
     agent.greet();
-    agent.call("session/load", &json!({"sessionId": session, "cwd": work.path(), "mcpServers": []}));
-    assert!(told(&agent, "agent_message_chunk").starts_with("Once upon a time "), "{:#?}", agent.seen);
+    agent.ask("session/load", &json!({"sessionId": session, "cwd": work.path(), "mcpServers": []}));
+    assert!(told(&agent, "agent_message_chunk").starts_with("Once upon a time "), "{:#?}", agent.heard);
     assert_eq!(calls(&agent).len(), 1);
     let answer = agent.prompt(&session, "go on");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
@@ -133,15 +133,15 @@ fn a_server_that_dies_in_mid_call_fails_the_call_and_is_told_once() {
     let mut agent = keeping(state.path(), work.path(), &[]);
     agent.greet();
     let stub = json!({"name": "stub", "command": env!("CARGO_BIN_EXE_acp"), "args": ["mcp-stub"], "env": []});
-    let opened = agent.call("session/new", &json!({"cwd": work.path(), "mcpServers": [stub]}));
+    let opened = agent.ask("session/new", &json!({"cwd": work.path(), "mcpServers": [stub]}));
     let session = opened["result"]["sessionId"].as_str().expect("a session").to_owned();
     let answer = agent.prompt(&session, "Call the local MCP tool ping");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert!(told(&agent, "agent_message_chunk").contains("pong"), "{:#?}", agent.seen);
+    assert!(told(&agent, "agent_message_chunk").contains("pong"), "{:#?}", agent.heard);
     let answer = agent.prompt(&session, "Call the MCP tool fail with {\"kind\": \"exit\"}");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let last = calls(&agent).pop().expect("a call");
-    assert_eq!(last.2, "failed", "{:#?}", agent.seen);
+    assert_eq!(last.2, "failed", "{:#?}", agent.heard);
     let answer = agent.prompt(&session, "Say 'still here'");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert!(told(&agent, "agent_message_chunk").ends_with("still here"));
@@ -204,7 +204,7 @@ fn the_models_of_ones_own_server_are_offered() {
     let model = Model::start(folder.path(), &json!([]));
     let mut agent = Agent::start(&["--provider", "ollama", "--no-state"], &[("OLLAMA_HOST", &model.url)]);
     agent.greet();
-    let opened = agent.call("session/new", &json!({"cwd": folder.path(), "mcpServers": []}));
+    let opened = agent.ask("session/new", &json!({"cwd": folder.path(), "mcpServers": []}));
     let options = opened["result"]["configOptions"].as_array().expect("options");
     let models = options.iter().find(|option| option["id"] == "model").expect("a choice of models");
     assert_eq!(models["currentValue"], "stub-model", "{models}");

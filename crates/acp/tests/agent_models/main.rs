@@ -58,13 +58,16 @@ fn a_model_calls_a_tool_permission_is_asked_the_file_is_written_and_the_answer_c
         let written = std::fs::read_to_string(folder.path().join("hello.txt")).expect("the file");
         assert_eq!(written.trim_end(), "hello world", "{provider}");
         assert_eq!(agent.asked("session/request_permission"), 1, "{provider}");
-        assert!(agent.said("agent_message_chunk").starts_with("I will write. The tool said: "), "{provider}");
-        assert_eq!(agent.said("agent_thought_chunk"), "A file will do.", "{provider}");
-        let call = agent.updates("tool_call").next().expect("a call").clone();
+        assert!(
+            agent.text_of("agent_message_chunk").starts_with("I will write. The tool said: "),
+            "{provider}"
+        );
+        assert_eq!(agent.text_of("agent_thought_chunk"), "A file will do.", "{provider}");
+        let call = agent.updates_of("tool_call").next().expect("a call").clone();
         assert_eq!(call["kind"], "edit", "{provider}: {call}");
-        let done = agent.updates("tool_call_update").filter(|update| update["status"] == "completed");
+        let done = agent.updates_of("tool_call_update").filter(|update| update["status"] == "completed");
         assert_eq!(done.count(), 1, "{provider}");
-        assert!(agent.updates("usage_update").count() > 0, "{provider}: the usage is told");
+        assert!(agent.updates_of("usage_update").count() > 0, "{provider}: the usage is told");
         let (code, errors) = agent.end();
         assert_eq!(code, Some(0), "{provider}: {errors}");
         assert!(!errors.contains(KEY), "{provider}: the key is in the debug lines: {errors}");
@@ -82,9 +85,9 @@ fn what_a_person_refuses_is_not_done_and_the_model_is_told() {
         let answer = agent.prompt(&session, "greet world");
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{provider}: {answer}");
         assert!(!folder.path().join("hello.txt").exists(), "{provider}");
-        let failed = agent.updates("tool_call_update").filter(|update| update["status"] == "failed");
+        let failed = agent.updates_of("tool_call_update").filter(|update| update["status"] == "failed");
         assert_eq!(failed.count(), 1, "{provider}");
-        assert!(agent.said("agent_message_chunk").contains("The tool said: "), "{provider}");
+        assert!(agent.text_of("agent_message_chunk").contains("The tool said: "), "{provider}");
     }
 }
 
@@ -104,8 +107,8 @@ fn several_calls_at_once_are_all_answered() {
         let mut agent = agent(provider, &model.url, folder.path());
         let session = agent.session(folder.path());
         assert_eq!(agent.prompt(&session, "both")["result"]["stopReason"], "end_turn", "{provider}");
-        assert_eq!(agent.updates("tool_call").count(), 2, "{provider}");
-        assert!(agent.said("agent_message_chunk").contains("and the last was text of b"), "{provider}");
+        assert_eq!(agent.updates_of("tool_call").count(), 2, "{provider}");
+        assert!(agent.text_of("agent_message_chunk").contains("and the last was text of b"), "{provider}");
     }
 }
 
@@ -122,7 +125,7 @@ fn the_reasons_to_stop_reach_the_client() {
         let session = agent.session(folder.path());
         // It is asked to go on, and told so to the person, before that is the end.
         assert_eq!(agent.prompt(&session, "long")["result"]["stopReason"], "max_tokens", "{provider}");
-        let said = agent.said("agent_message_chunk");
+        let said = agent.text_of("agent_message_chunk");
         assert_eq!(said.matches("this is").count(), 4, "{provider}: {said}");
         assert!(said.contains("4 times in a row"), "{provider}: {said}");
         assert_eq!(agent.prompt(&session, "never")["result"]["stopReason"], "refusal", "{provider}");
@@ -138,15 +141,13 @@ fn a_cancelled_turn_ends_at_once_and_the_session_goes_on() {
     for (provider, ..) in PROVIDERS {
         let mut agent = agent(provider, &model.url, folder.path());
         let session = agent.session(folder.path());
-        let id = agent.ask("session/prompt", &prompt(&session, "hang"));
-        agent.wait("the first word", |frame| {
-            frame["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
-        });
+        let id = agent.send("session/prompt", &prompt(&session, "hang"));
+        agent.until(|frame| frame["params"]["update"]["sessionUpdate"] == "agent_message_chunk");
         agent.tell("session/cancel", &json!({"sessionId": session}));
-        let answer = agent.wait("the end of the turn", |frame| frame["id"] == id);
+        let answer = agent.until(|frame| frame["id"] == id);
         assert_eq!(answer["result"]["stopReason"], "cancelled", "{provider}: {answer}");
         assert_eq!(agent.prompt(&session, "hello")["result"]["stopReason"], "end_turn", "{provider}");
-        assert!(agent.said("agent_message_chunk").contains("hi again"), "{provider}");
+        assert!(agent.text_of("agent_message_chunk").contains("hi again"), "{provider}");
     }
 }
 
@@ -169,15 +170,15 @@ fn a_broken_model_ends_the_turn_with_words_and_the_session_goes_on() {
         assert!(words.contains("no such key") && words.contains(key), "{provider}: {refused}");
         let cut = agent.prompt(&session, "half");
         assert!(cut["error"].to_string().contains("in the middle of the answer"), "{provider}: {cut}");
-        assert!(agent.said("agent_message_chunk").contains("half an "), "{provider}: what came is shown");
+        assert!(agent.text_of("agent_message_chunk").contains("half an "), "{provider}: what came is shown");
         let answer = agent.prompt(&session, "busy");
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{provider}: {answer}");
         assert!(
-            agent.said("agent_thought_chunk").contains("asking again"),
+            agent.text_of("agent_thought_chunk").contains("asking again"),
             "{provider}: the wait is explained"
         );
         assert_eq!(agent.prompt(&session, "hello")["result"]["stopReason"], "end_turn", "{provider}");
-        assert!(agent.said("agent_message_chunk").ends_with("all is well"), "{provider}");
+        assert!(agent.text_of("agent_message_chunk").ends_with("all is well"), "{provider}");
         let (_, errors) = agent.end();
         assert!(!errors.contains(KEY) && !words.contains(KEY), "{provider}: {errors}");
     }
@@ -196,10 +197,10 @@ fn a_model_that_calls_what_is_not_there_is_told_so() {
     let session = agent.session(folder.path());
     let answer = agent.prompt(&session, "odd");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    let said = agent.said("agent_message_chunk");
+    let said = agent.text_of("agent_message_chunk");
     assert!(said.contains("path"), "the model learns what is missing: {said}");
     let failed: Vec<_> =
-        agent.updates("tool_call_update").filter(|update| update["status"] == "failed").collect();
+        agent.updates_of("tool_call_update").filter(|update| update["status"] == "failed").collect();
     assert_eq!(failed.len(), 2, "{failed:?}");
 }
 

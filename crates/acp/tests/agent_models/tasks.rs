@@ -175,20 +175,21 @@ fn wrong_files(task: &Task, source: &Path, work: &Path) -> Vec<String> {
 
 fn wrong_calls(task: &Task, agent: &Agent) -> Vec<String> {
     let mut flaws = Vec::new();
-    let made = agent.updates("tool_call").count();
-    let ended =
-        |status: &str| agent.updates("tool_call_update").filter(|update| update["status"] == status).count();
+    let made = agent.updates_of("tool_call").count();
+    let ended = |status: &str| {
+        agent.updates_of("tool_call_update").filter(|update| update["status"] == status).count()
+    };
     let (completed, failed) = (ended("completed"), ended("failed"));
     if (made, failed) != (task.calls, task.failed) || completed + failed != made {
         let why: Vec<String> = agent
-            .updates("tool_call_update")
+            .updates_of("tool_call_update")
             .filter(|update| update["status"] == "failed")
             .map(|update| update["content"].to_string())
             .collect();
         flaws.push(format!("{made} calls, {completed} completed, {failed} failed: {why:?}"));
     }
     let asked: Vec<&Value> =
-        agent.seen.iter().filter(|frame| frame["method"] == "session/request_permission").collect();
+        agent.heard.iter().filter(|frame| frame["method"] == "session/request_permission").collect();
     let calls: BTreeSet<String> =
         asked.iter().map(|frame| frame["params"]["toolCall"]["toolCallId"].to_string()).collect();
     if asked.len() != task.permissions || calls.len() != asked.len() {
@@ -199,7 +200,7 @@ fn wrong_calls(task: &Task, agent: &Agent) -> Vec<String> {
 
 fn wrong_words(task: &Task, agent: &Agent) -> Vec<String> {
     let kinds: Vec<&str> = agent
-        .seen
+        .heard
         .iter()
         .filter_map(|frame| frame["params"]["update"]["sessionUpdate"].as_str())
         .filter(|kind| ["tool_call", "tool_call_update", "agent_message_chunk"].contains(kind))
@@ -208,7 +209,7 @@ fn wrong_words(task: &Task, agent: &Agent) -> Vec<String> {
     if kinds.last() != Some(&"agent_message_chunk") {
         flaws.push("the turn did not end with words".to_owned());
     }
-    let said = agent.said("agent_message_chunk");
+    let said = agent.text_of("agent_message_chunk");
     for part in task.says.iter().filter(|part| !said.contains(*part)) {
         flaws.push(format!("the person did not hear {part:?} in {said:?}"));
     }
@@ -231,7 +232,7 @@ fn wrong_questions(task: &Task, agent: &Agent, asked: &[Value]) -> Vec<String> {
         .filter(|message| message["role"] == "tool")
         .filter_map(|message| Some((message["tool_call_id"].as_str()?, message["content"].as_str()?)))
         .collect();
-    for call in agent.updates("tool_call") {
+    for call in agent.updates_of("tool_call") {
         let id = call["toolCallId"].as_str().unwrap_or_default();
         if results.get(id).is_none_or(|text| text.is_empty()) {
             flaws.push(format!("the result of {} did not reach the model", call["title"]));

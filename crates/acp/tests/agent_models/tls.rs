@@ -99,7 +99,7 @@ fn every_provider_is_reached_over_tls_where_its_authority_is_trusted() {
         let session = agent.session(place.path());
         let answer = agent.prompt(&session, "hello");
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{provider}: {answer}");
-        assert_eq!(agent.said("agent_message_chunk"), "over TLS", "{provider}");
+        assert_eq!(agent.text_of("agent_message_chunk"), "over TLS", "{provider}");
     }
     let mut agent = Agent::start(&args("openai"), &[("OPENAI_API_KEY", KEY), ("OPENAI_BASE_URL", &url)]);
     let session = agent.session(place.path());

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use acp_testkit::live;
+
 use crate::{comply, script, stderr, stdout};
 
 fn results(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
@@ -16,21 +18,12 @@ fn results(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
 
 /// Processes whose command line holds this mark.
 fn running(mark: &str) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
-        .filter(|line| line.contains(mark) && !line.contains("comply"))
-        .collect()
+    let found = live::marked(mark).into_iter().map(|(_, line)| line);
+    found.filter(|line| !line.contains("comply")).collect()
 }
 
 fn assert_gone(mark: &str) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !running(mark).is_empty() {
-        assert!(Instant::now() < until, "left running: {:?}", running(mark));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    live::wait_until(|| running(mark).is_empty(), || format!("left running: {:?}", running(mark)));
 }
 
 #[test]

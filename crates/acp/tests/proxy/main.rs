@@ -20,12 +20,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+
+use acp_testkit::live::{self, PATIENCE, exit_code as wait};
 
 /// The program under test.
 const ACP: &str = env!("CARGO_BIN_EXE_acp");
-/// How long anything may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder to work in, with the file that agents read. Its path is in the command line of every agent that is started
 /// for it.
@@ -59,14 +58,8 @@ impl Place {
 
     /// `acp` with arguments, in this place.
     fn acp(&self, args: &[&str]) -> Command {
-        // It heeds every signal, even where the tests themselves run in the background.
-        let mut command = Command::new("env");
-        command
-            .args(["--default-signal=INT,HUP", ACP])
-            .args(args)
-            .current_dir(&self.path)
-            .env("XDG_STATE_HOME", &self.path)
-            .stdin(Stdio::null());
+        let mut command = live::heeding_signals(ACP);
+        command.args(args).current_dir(&self.path).env("XDG_STATE_HOME", &self.path).stdin(Stdio::null());
         command
     }
 
@@ -77,24 +70,16 @@ impl Place {
 
     /// The processes that were started for this place, by their command lines.
     fn processes(&self) -> Vec<String> {
-        let mark = self.file("state");
-        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
-        let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-        let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-        lines.filter(|line| line.contains(&mark) && !line.contains(" proxy ")).collect()
+        let found = live::marked(&self.file("state")).into_iter().map(|(_, line)| line);
+        found.filter(|line| !line.contains(" proxy ")).collect()
     }
 
-    /// Waits until so many agents run for this place (each is two processes: its supervisor and itself).
+    /// Waits until this many processes run for this place (an agent is two: its supervisor and itself).
     fn wait_for_processes(&self, count: usize) {
-        let began = Instant::now();
-        loop {
-            let found = self.processes();
-            if found.len() == count {
-                return;
-            }
-            assert!(began.elapsed() < PATIENCE, "{count} processes were expected: {found:#?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        live::wait_until(
+            || self.processes().len() == count,
+            || format!("{count} processes were expected: {:#?}", self.processes()),
+        );
     }
 }
 
@@ -152,16 +137,14 @@ impl Proxy {
 
     /// Waits until it said this.
     fn wait_for_words(&self, words: &str) {
-        let began = Instant::now();
-        while !self.said().contains(words) {
-            assert!(began.elapsed() < PATIENCE, "{words:?} was not said, but:\n{}", self.said());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        live::wait_until(
+            || self.said().contains(words),
+            || format!("{words:?} was not said, but:\n{}", self.said()),
+        );
     }
 
     fn signal(&self, signal: &str) {
-        let done = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
-        assert!(done.is_ok_and(|status| status.success()));
+        live::signal(self.process.id(), signal);
     }
 
     /// Its resident memory in KiB.
@@ -184,17 +167,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-fn wait(process: &mut Child) -> Option<i32> {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = process.try_wait().expect("its status") {
-            return status.code();
-        }
-        assert!(began.elapsed() < PATIENCE, "it does not end");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
