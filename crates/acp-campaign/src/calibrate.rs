@@ -124,7 +124,7 @@ impl Campaign {
         let probe = probe.clone().with(calibration.clone());
         let tried = files.iter().map(|file| self.try_wordings(file, target, &probe, pace));
         let mut found: Vec<(usize, Tried)> =
-            futures_util::stream::iter(tried).buffered(self.jobs.max(1)).enumerate().collect().await;
+            futures_util::stream::iter(tried).buffered(pace.jobs()).enumerate().collect().await;
         found.sort_by_key(|(place, _)| *place);
         for (place, tried) in found {
             calibration.take(&files[place], &tried);

@@ -1,6 +1,7 @@
 //! A run: every target, every test, many at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_comply::results::{Isolation, Outside};
 use acp_comply::verdict::TestEnding;
@@ -36,6 +37,9 @@ pub const SILENT: &str = "does it flush standard output after each line (in Pyth
 const HELD_BACK: &str = "it answered only when its input ended: flush standard output after each line (in Python: \
     print(…, flush=True))";
 
+/// An agent that answers within this time of its start is light: its tests mostly wait.
+const LIGHT: Duration = Duration::from_millis(100);
+
 /// What is to be run and how.
 #[derive(Clone)]
 pub struct Campaign {
@@ -47,6 +51,8 @@ pub struct Campaign {
     pub calibration: Vec<Arc<Program>>,
     /// How many tests run at once.
     pub jobs: usize,
+    /// How many run at once when the agent costs the machine little.
+    pub light_jobs: usize,
     /// How often each test is run.
     pub repeat: usize,
     /// Stop after the first required test that fails.
@@ -101,7 +107,9 @@ impl Campaign {
                 return run;
             }
             let canary = self.canary();
-            let pace = Pace::new(self.jobs, canary.clone());
+            let is_light = probe.introduction.is_some() && probe.first_answer <= LIGHT;
+            let jobs = if is_light { self.light_jobs } else { self.jobs };
+            let pace = Pace::new(jobs, canary.clone());
             let calibration = self.calibrate(target, &probe, &pace, listener).await;
             let mut round =
                 Round { campaign: self, target, probe: probe.with(calibration), pace, canary, listener };

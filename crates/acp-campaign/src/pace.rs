@@ -34,6 +34,11 @@ impl Pace {
         Pace { jobs: jobs.max(1), canary, running: Mutex::new(0), freed: Notify::new() }
     }
 
+    /// How many tests run at once on a machine that keeps up.
+    pub fn jobs(&self) -> usize {
+        self.jobs
+    }
+
     /// Waits until another test may begin. One always may when none runs.
     pub async fn turn(&self) -> Turn<'_> {
         loop {

@@ -1,6 +1,7 @@
 //! The rounds of one agent's tests: all of them side by side, then again by itself what rests on something that did not
 //! come.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,13 +112,18 @@ impl Round<'_> {
         }
     }
 
+    /// Tests that ask for long silences begin first: one that began last would be waited for alone.
     async fn side_by_side(&self, places: &[usize], failed: &AtomicBool) -> Vec<Placed> {
+        let mut places = places.to_vec();
+        if self.pace.jobs() > 1 && !self.campaign.fail_fast {
+            places.sort_by_key(|place| Reverse(self.campaign.programs[*place].known_wait()));
+        }
         let one = |place: usize| async move {
             let _turn = self.pace.turn().await;
             (place, self.one(&self.campaign.programs[place], failed).await)
         };
-        let mut driven: Vec<Placed> = futures_util::stream::iter(places.iter().copied().map(one))
-            .buffer_unordered(self.campaign.jobs.max(1))
+        let mut driven: Vec<Placed> = futures_util::stream::iter(places.into_iter().map(one))
+            .buffer_unordered(self.pace.jobs())
             .filter_map(|(place, driven)| async move { Some((place, driven?)) })
             .collect()
             .await;

@@ -78,6 +78,11 @@ impl Program {
             !step.marks.provides.is_empty() || named.any(|provides| !provides.is_empty())
         })
     }
+
+    /// How long the test takes at least, by the delays and the silences that it asks for.
+    pub fn known_wait(&self) -> Duration {
+        self.steps.iter().map(|step| step.kind.known_wait()).sum()
+    }
 }
 
 /// What an unmet expectation means.
@@ -265,6 +270,17 @@ pub enum StepKind {
 }
 
 impl StepKind {
+    fn known_wait(&self) -> Duration {
+        match self {
+            StepKind::Delay(time) | StepKind::PauseRead(time) => *time,
+            StepKind::Forbid { timeout, .. } => *timeout,
+            StepKind::Repeat { times, steps } => {
+                steps.iter().map(|step| step.kind.known_wait()).sum::<Duration>() * *times
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
     /// The kind's name in the file.
     pub fn name(&self) -> &str {
         match self {

@@ -266,17 +266,18 @@ const NUMBERS: [&str; 13] = [
 /// Opening and closing quotes.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
-/// A phrase of the table. Its expression is compiled when a text first has one of the words it begins with: an
+/// A phrase of the table. Its expression is compiled when a text first has the words that it cannot do without: an
 /// agent that starts for one prompt must not pay for all phrases.
 struct Compiled {
     wish: &'static Wish,
-    heads: Option<Vec<String>>,
+    /// Of each of these a text must hold one to match.
+    needs: Vec<Vec<String>>,
     regex: LazyLock<Option<Regex>, Box<dyn FnOnce() -> Option<Regex> + Send>>,
 }
 
 impl Compiled {
     fn may_match(&self, lower: &str) -> bool {
-        self.heads.as_ref().is_none_or(|heads| heads.iter().any(|head| lower.contains(head.as_str())))
+        self.needs.iter().all(|words| words.iter().any(|word| lower.contains(word.as_str())))
     }
 }
 
@@ -286,13 +287,51 @@ static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
         .flat_map(|wish| wish.phrases.iter().map(move |phrase| (wish, *phrase)))
         .map(|(wish, phrase)| Compiled {
             wish,
-            heads: heads(phrase),
+            needs: needs(phrase),
             regex: LazyLock::new(Box::new(move || compile(phrase).ok())),
         })
         .collect()
 });
 
-/// The words one of which a text must hold for the phrase to match; `None` when that cannot be told.
+/// What a text must hold for the phrase to match: of each list one word. What cannot be told is left out.
+fn needs(phrase: &str) -> Vec<Vec<String>> {
+    if alternatives(phrase).len() > 1 {
+        return heads(phrase).into_iter().collect();
+    }
+    let mut needs = Vec::new();
+    let mut rest = phrase;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '(' => {
+                let Some(close) = closing(&rest[1..]) else { break };
+                let (group, after) = (&rest[1..=close], &rest[close + 2..]);
+                if let (Some(inside), false) = (group.strip_prefix("?:"), after.starts_with(['?', '*', '{']))
+                {
+                    needs.extend(heads(inside));
+                }
+                close + 2
+            }
+            '{' => {
+                let Some(end) = rest.find('}') else { break };
+                if rest[..end].ends_with(":quoted") {
+                    needs.push(QUOTES.iter().map(|(open, _)| open.to_string()).collect());
+                }
+                end + 1
+            }
+            '[' => rest.find(']').map_or(rest.len(), |end| end + 1),
+            '\\' => 2,
+            c if c.is_ascii_alphabetic() => {
+                needs.extend(head(rest).map(|word| vec![word]));
+                rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len())
+            }
+            c => c.len_utf8(),
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    needs
+}
+
+/// The words one of which a text must hold for one of the alternatives to match; `None` when that cannot be told.
 fn heads(phrase: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     for alternative in alternatives(phrase) {

@@ -57,7 +57,7 @@ rules! {
         "a second response to one request" "answer each request once";
     NotificationAnswered "notification-answered" ["RPC-04", "CAN-05", "CAN-10", "EXT-08"] ["C-RPC-02"] AsLevel
         "a response although only notifications were sent" "never answer a message without an id, not even with an error";
-    Unanswered "request-unanswered" ["RPC-02", "EXT-06", "SES-15", "RPC-13", "RPC-12", "TRN-03"] ["C-RPC-01", "C-EXT-02"] AsLevel
+    Unanswered "request-unanswered" ["RPC-02", "EXT-06", "SES-15", "RPC-13", "RPC-12", "INIT-15", "TRN-03"] ["C-RPC-01", "C-EXT-02"] AsLevel
         "a request without an answer when the conversation ends" "answer every request, with an error if need be";
     PromptUnanswered "prompt-unanswered" ["PT-01", "ELI-12"] [] AsLevel
         "a prompt without an answer when the conversation ends" "end every turn with a response that has a stopReason";

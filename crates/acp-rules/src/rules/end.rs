@@ -9,7 +9,7 @@ use crate::cx::{Cx, Mark};
 use crate::judge::ConversationEnd;
 use crate::rule::Rule;
 use crate::rules::load;
-use crate::state::{Ask, State, since};
+use crate::state::{Ask, Phase, State, since};
 
 /// How a conversation ended.
 #[derive(Debug, Clone, Copy)]
@@ -59,13 +59,18 @@ struct Left {
     pending_cancel: bool,
     lenient: bool,
     early: bool,
-    /// A batch came before, which agents need not survive.
-    after_batch: bool,
+    /// What came before, agents need not survive: the requirement that an end breaks then.
+    excused: Option<&'static str>,
 }
 
 /// Requests of one side that the other never answered. Gives whether a prompt is among them.
 fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool {
-    let after_batch = state.asked[asker as usize].had_batch;
+    let is_agreed = matches!(state.phase, Phase::Agreed(_));
+    let excused = if state.asked[asker as usize].had_batch {
+        Some("RPC-12")
+    } else {
+        (state.asked_early && !is_agreed).then_some("INIT-15")
+    };
     let open = &state.asked[asker as usize].open;
     let turn_runs = open.values().any(|open| &*open.method == method::SESSION_PROMPT);
     // of requests with the same id nobody knows which are left, and what asks for nothing may be answered or not
@@ -80,7 +85,7 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
             pending_cancel: matches!(open.ask, Ask::Permission { cancelled: true, .. }),
             lenient: open.lenient || open.broken || open.bad_params,
             early: open.early,
-            after_batch,
+            excused,
         })
         .collect();
     left.sort_by_key(|open| open.mark.index);
@@ -133,11 +138,10 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: ConversationEnd) {
     }
     let breach = cx.breach(Rule::Unanswered, silent, message).with(open.mark);
     let breach = match (silent, &*open.method) {
-        (Side::Agent, _) if ending == ConversationEnd::AgentExited && open.after_batch => {
-            breach.names("RPC-12")
-        }
         // one that is gone answers nothing, whatever was asked
-        (Side::Agent, _) if ending == ConversationEnd::AgentExited => breach.names("TRN-03"),
+        (Side::Agent, _) if ending == ConversationEnd::AgentExited => {
+            breach.names(open.excused.unwrap_or("TRN-03"))
+        }
         (Side::Agent, method) if method.starts_with('_') => breach.names("EXT-06"),
         (Side::Agent, method::SESSION_CLOSE) => breach.names("SES-15"),
         (Side::Agent, _) if open.id == Id::Null => breach.names("RPC-13"),

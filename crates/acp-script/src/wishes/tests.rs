@@ -10,6 +10,33 @@ fn every_phrase_compiles() {
 }
 
 #[test]
+fn a_phrase_is_not_passed_over_where_it_matches() {
+    for compiled in COMPILED.iter() {
+        let regex = compiled.regex.as_ref().expect("a phrase");
+        for example in TABLE.iter().flat_map(|wish| wish.examples).filter(|example| regex.is_match(example)) {
+            assert!(compiled.may_match(&example.to_lowercase()), "{example}: {regex}");
+        }
+    }
+}
+
+#[test]
+fn what_a_phrase_cannot_do_without_is_read_from_it() {
+    let words = |list: &[&[&str]]| -> Vec<Vec<String>> {
+        list.iter().map(|words| words.iter().map(|&word| word.to_owned()).collect()).collect()
+    };
+    for (phrase, wanted) in [
+        ("(?:run|execute)(?: the)? command:? {command:rest}", words(&[&["run", "execute"], &["command"]])),
+        ("{steps:number}[- ]steps? plan", words(&[&["step"], &["plan"]])),
+        ("wait (?:a|one)?{time:duration}", words(&[&["wait"]])),
+        ("list|show all", words(&[&["list", "show"]])),
+        (r"tool\s*\w+", words(&[&["tool"]])),
+    ] {
+        assert_eq!(needs(phrase), wanted, "{phrase}");
+    }
+    assert_eq!(needs("say {text:quoted}")[1].len(), QUOTES.len());
+}
+
+#[test]
 fn several_wishes_are_found_in_order() {
     let found = parse("Create a file named a.txt with text 'one', then run the command 'cat a.txt'.");
     assert_eq!(

@@ -533,6 +533,7 @@ fn campaign(args: &ComplyArgs, programs: Vec<Arc<Program>>) -> anyhow::Result<Ca
         calibration: suite::calibration(&defaults()),
         conditions: conditions(args)?,
         jobs: args.jobs.unwrap_or_else(default_jobs),
+        light_jobs: args.jobs.unwrap_or_else(|| 2 * default_jobs()),
         repeat: args.repeat.unwrap_or(1),
         fail_fast: is_on(args.fail_fast),
         watch: args.verbose.then(progress::frames),

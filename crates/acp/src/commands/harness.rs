@@ -203,6 +203,7 @@ fn run_scenarios(
         },
         // One after the other: a scenario measures the agent, not its neighbours.
         jobs: 1,
+        light_jobs: 1,
         repeat: 1,
         fail_fast: false,
         watch: args.verbose.then(progress::frames),
