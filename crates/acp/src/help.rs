@@ -192,8 +192,8 @@ Exits with 2 if a file cannot be read.";
   acp mock --listen tcp://127.0.0.1:9000
   acp mock --script greet.json --fault drop@session/update#3
   acp mock --defect ignores-cancel";
-    MODEL: "  acp model --port 9200
-  acp model --script rules.json --journal requests.ndjson";
+    MODEL: "  acp model --listen http://127.0.0.1:9200
+  acp model --script rules.json --log requests.ndjson";
     PROFILES: "  acp profiles
   acp profiles show gemini
   acp profiles install gemini";
@@ -201,7 +201,7 @@ Exits with 2 if a file cannot be read.";
   acp prompt --command 'my-agent --acp' 'Explain src/main.rs' --policy read
   acp prompt --agent mock - --format json < question.txt";
     PROXY: "  acp proxy --listen tcp://127.0.0.1:9000 --command my-agent
-  acp proxy --command my-agent --policy acceptEdits --deny 'Bash(rm:*)' --lint
+  acp proxy --command my-agent --policy acceptEdits --deny 'Bash(rm *)' --lint
   acp proxy --listen ws://127.0.0.1:9000/acp --agent gemini --scripted --isolate
   acp proxy --nats nats://127.0.0.1:4222 --queue coder --command my-agent";
     REPLAY: "  acp replay --list
@@ -279,7 +279,22 @@ mod tests {
                     "{line}: {}",
                     parsed.err().map(|e| e.to_string()).unwrap_or_default()
                 );
+                assert_eq!(hidden(command, &words[2..]), None, "{line}: the help of acp {name} does not show this");
             }
         }
+    }
+
+    /// The first option among these words that the help of a command leaves out, such as an earlier spelling.
+    fn hidden<'a>(command: &clap::Command, words: &'a [String]) -> Option<&'a str> {
+        let (mut command, mut words) = (command, words);
+        while let Some(inner) = words.first().and_then(|word| command.find_subcommand(word)) {
+            (command, words) = (inner, &words[1..]);
+        }
+        let is_shown = |option: &str| {
+            let shown = |arg: &&clap::Arg| arg.get_long() == Some(option) && !arg.is_hide_set();
+            command.get_arguments().any(|arg| shown(&arg))
+        };
+        let options = words.iter().filter_map(|word| word.strip_prefix("--"));
+        options.map(|option| option.split('=').next().unwrap_or(option)).find(|option| !is_shown(option))
     }
 }

@@ -324,8 +324,8 @@ impl Default for Persona {
             barred: Vec::new(),
             options,
             commands: vec![
-                SlashCommand::new("help", "Say which wishes are understood", ""),
-                SlashCommand::new("echo", "Say a text back", "the text"),
+                SlashCommand::new("help", "Say which requests are understood", ""),
+                SlashCommand::new("echo", "Repeat a text", "the text"),
                 SlashCommand::new("plan", "Draft a plan", "what the plan is for"),
                 SlashCommand::new("compact", "Compact the conversation", ""),
                 SlashCommand::new("status", "Say where and in which mode the session works", ""),

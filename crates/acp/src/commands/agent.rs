@@ -35,7 +35,7 @@ pub struct AgentArgs {
     /// Log to standard error; DEBUG=1 does the same
     #[arg(long)]
     debug: bool,
-    /// The model provider: scripted (plain wishes, no key, no network), anthropic, openai, openai-chat, openai-responses, google,
+    /// The model provider: scripted (plain requests, no key, no network), anthropic, openai, openai-chat, openai-responses, google,
     /// ollama or bedrock. The key is read from the environment, for instance ANTHROPIC_API_KEY
     #[arg(long, value_name = "NAME", default_value = "scripted")]
     provider: String,
@@ -197,7 +197,7 @@ fn check(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if checked.is_empty() {
-        println!("scripted: answers plain wishes, and needs no model");
+        println!("scripted: answers plain requests, and needs no model");
     }
     let mut code = exit::OK;
     for provider::Checked { provider, model, outcome } in checked {

@@ -62,7 +62,7 @@ fn hint(agent: &str) -> Option<&'static str> {
             "no model is connected; ask \"what can you do?\", or talk to a model: \
              acp chat --command \"acp agent --provider anthropic\"",
         ),
-        "mock" => Some("this agent only pretends: it does what plain wishes say, such as Say 'hello'"),
+        "mock" => Some("this agent only pretends: it does plain requests, such as Say 'hello'"),
         _ => None,
     }
 }

@@ -63,7 +63,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "nats",
-        purpose: "a server for acp proxy --nats and acp tasks on this machine",
+        purpose: "acp proxy --nats and acp tasks",
         make: || program("nats-server", "see https://nats.io/download, or use a server elsewhere"),
     },
     Check { name: "agents", purpose: "acp comply --agent NAME", make: agents },

@@ -284,7 +284,7 @@ fn list(text: &mut String, name: &str, rows: &[(String, String)], none: &str) {
         return row(text, name, none);
     }
     let _ = writeln!(text, "  {name}");
-    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(40);
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(48);
     for (name, words) in rows {
         let _ = writeln!(text, "    {}", format!("{name:<width$}  {words}").trim_end());
     }

@@ -16,7 +16,7 @@ pub struct McpStubArgs {
     /// Append every request to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Also record this environment variable (a name, or a prefix that ends in `*`) [repeatable]
+    /// Also record this environment variable (a name, or a prefix that ends in `*`) (several allowed)
     #[arg(long, value_name = "NAME")]
     log_env: Vec<String>,
     /// Speak streamable HTTP on a loopback port instead of standard input and output
