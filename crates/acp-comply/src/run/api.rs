@@ -54,6 +54,10 @@ pub struct Setup {
     pub found: BTreeMap<String, Observation>,
     /// What the agent could not be brought to do, by the same names, each with the reason in words.
     pub missing: BTreeMap<String, String>,
+    /// What the client under test said in its introduction (its params), when that is known.
+    pub client: Option<Value>,
+    /// The driver of the client under test, as its file says; a test of an agent has none.
+    pub driver: Option<Value>,
     /// The edge started the agent and can do it again.
     pub restartable: bool,
     /// The edge can open a second connection to the target.
@@ -84,6 +88,8 @@ impl Setup {
             wordings: Wordings::new(),
             found: BTreeMap::new(),
             missing: BTreeMap::new(),
+            client: None,
+            driver: None,
             restartable: true,
             reconnectable: false,
             limits: RunLimits::default(),
