@@ -79,13 +79,7 @@ impl Program {
 
     /// Whether the test finds out what an agent can be brought to do.
     pub fn calibrates(&self) -> bool {
-        self.steps.iter().any(|step| {
-            let StepKind::Expect(expect) = &step.kind else { return !step.marks.provides.is_empty() };
-            let messages = expect.messages.iter().map(|message| &message.marks.provides);
-            let alternatives = expect.messages.iter().flat_map(|message| &message.alternatives);
-            let mut named = messages.chain(alternatives.map(|envelope| &envelope.provides));
-            !step.marks.provides.is_empty() || named.any(|provides| !provides.is_empty())
-        })
+        !self.provides().is_empty()
     }
 }
 
