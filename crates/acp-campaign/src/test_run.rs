@@ -235,6 +235,11 @@ impl<'a> TestRun<'a> {
                 let calls = read_log(&self.cell.mcp_log);
                 self.run.handle(self.began.elapsed(), RunEvent::Mcp(calls));
             }
+            // Only tests of clients want these.
+            RunAction::Drive { .. }
+            | RunAction::AsAgent { .. }
+            | RunAction::CheckProcess(_)
+            | RunAction::CheckJudge => {}
             RunAction::Done(outcome) => self.ended = Some(Ending::Done(outcome)),
         }
     }

@@ -27,13 +27,17 @@ pub use acp_rules::{ClaimId, Side};
 pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use program::{Defaults, Program, SandboxFile, UnmetSeverity};
+pub use reach::in_order_of_needs;
 pub use reader::{Reading, TestSource, did_you_mean, read_all, render_all};
 pub use results::{
     AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
     RESULTS_VERSION, ReportingTool, Results, ResultsError, StaleExpectation, StepRecord, StepState, Suite,
     TestOutcome, TranscriptLine, Verdict, VerdictCounts,
 };
-pub use run::{FileState, McpCall, OWN_IDS, Observation, Run, RunAction, RunEvent, RunLimits, Setup};
+pub use run::{
+    AgentAct, DriveOutcome, DriverCan, FileState, McpCall, OWN_IDS, Observation, Run, RunAction, RunEvent,
+    RunLimits, Setup,
+};
 pub use table::{BrokenBy, Cancel, OwnRequest, Table, TableError};
 pub use verdict::{Conformance, ConformancePolicy, RequirementResult, RequirementState, RunStanding};
 pub use wish::Wordings;

@@ -1,5 +1,7 @@
 //! What a test does, in words: one line per step.
 
+mod client;
+
 use crate::json::Json;
 use crate::program::{Envelope, Expect, FileWant, MessageKind, Program, RawBytes, Step, StepKind};
 use acp_rules::ClaimId;
@@ -55,6 +57,9 @@ fn words(kind: &StepKind) -> String {
         StepKind::ExpectFile { path, want, .. } => match want {
             FileWant::Absent => format!("expect that there is no file {path}"),
             FileWant::Present => format!("expect the file {path}"),
+            FileWant::Exact(_) | FileWant::Bytes(_) => {
+                format!("expect exactly certain bytes in the file {path}")
+            }
             FileWant::Text(_) => format!("expect certain text in the file {path}"),
         },
         StepKind::ExpectMcp { call, absent, .. } => {
@@ -62,6 +67,7 @@ fn words(kind: &StepKind) -> String {
             let seen = if *absent { "does not see" } else { "sees" };
             format!("expect that the MCP server {seen} {}", plain(what))
         }
+        StepKind::Client(step) => client::words(step),
         StepKind::Unknown(name) => format!("{name:?}, which is not understood"),
     }
 }

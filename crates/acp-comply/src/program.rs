@@ -1,5 +1,12 @@
 //! A test, read and checked: what the interpreter runs.
 
+mod client;
+
+pub use client::{
+    AgentAnswer, AgentOffer, AnswerBody, ClientLook, ClientStep, ClientTest, DriveWait, PermissionHabit,
+    SandboxLink, StubHabits, WhichLaunch, Witness,
+};
+
 use crate::json::Json;
 use crate::wish::Wordings;
 use acp_match::{Path, Vars};
@@ -60,6 +67,8 @@ pub struct Program {
     pub not_understood: Option<String>,
     /// What happens.
     pub steps: Vec<Step>,
+    /// What a test of a client holds besides; a test of an agent has none.
+    pub client: Option<Box<ClientTest>>,
 }
 
 impl Program {
@@ -70,13 +79,7 @@ impl Program {
 
     /// Whether the test finds out what an agent can be brought to do.
     pub fn calibrates(&self) -> bool {
-        self.steps.iter().any(|step| {
-            let StepKind::Expect(expect) = &step.kind else { return !step.marks.provides.is_empty() };
-            let messages = expect.messages.iter().map(|message| &message.marks.provides);
-            let alternatives = expect.messages.iter().flat_map(|message| &message.alternatives);
-            let mut named = messages.chain(alternatives.map(|envelope| &envelope.provides));
-            !step.marks.provides.is_empty() || named.any(|provides| !provides.is_empty())
-        })
+        !self.provides().is_empty()
     }
 
     /// How long the test takes at least, by the delays and the silences that it asks for.
@@ -150,6 +153,10 @@ pub enum Subject {
     Introduction,
     /// The agent's answer to the new session.
     Session,
+    /// What the client under test says of itself in its introduction.
+    Client,
+    /// The driver of the client under test.
+    Driver,
 }
 
 impl Precondition {
@@ -160,6 +167,8 @@ impl Precondition {
             Subject::ClientCapabilities => "cap client.",
             Subject::Introduction => "agent ",
             Subject::Session => "session ",
+            Subject::Client => "client ",
+            Subject::Driver => "driver ",
         };
         format!("{source}{} must be {}", self.path, self.must_be)
     }
@@ -265,6 +274,8 @@ pub enum StepKind {
         /// How long to wait for it.
         timeout: Duration,
     },
+    /// What only a test of a client does.
+    Client(Box<ClientStep>),
     /// A step kind that this version does not know: skipped, and said so.
     Unknown(String),
 }
@@ -298,6 +309,7 @@ impl StepKind {
             StepKind::ExpectExit { .. } => "expectExit",
             StepKind::ExpectFile { .. } => "expectFile",
             StepKind::ExpectMcp { .. } => "expectMcp",
+            StepKind::Client(step) => step.name(),
             StepKind::Unknown(name) => name,
         }
     }
@@ -321,6 +333,10 @@ pub enum FileWant {
     Present,
     /// There, and its text matches.
     Text(Json),
+    /// There, with exactly this text, a template.
+    Exact(Json),
+    /// There, with exactly these bytes.
+    Bytes(Vec<u8>),
 }
 
 /// An `expect` step.
@@ -381,6 +397,10 @@ pub struct Envelope {
     pub witness: Vec<ClaimId>,
     /// What the agent has been seen to do when the message came in this shape.
     pub provides: Vec<String>,
+    /// Of which launch of the agent the message is, in a test of a client.
+    pub launch: Option<WhichLaunch>,
+    /// How long after what the `expect` above took the message came at most.
+    pub within: Option<Duration>,
 }
 
 /// The kinds of messages an agent sends.
@@ -416,6 +436,8 @@ pub struct MessageCapture {
     pub unlike: Option<Path>,
     /// Why the test is not reached when there is no such value.
     pub unless: Option<String>,
+    /// A regular expression; its first group is the value.
+    pub part: Option<String>,
     /// The variable that holds it from then on.
     pub var: String,
     /// What to call the value in the outcome's notes, when it shall stand there.
@@ -508,6 +530,7 @@ mod tests {
             or: Vec::new(),
             unlike: Some(path("result.modes.current")),
             unless: None,
+            part: None,
             var: "mode".to_owned(),
             note: None,
         };

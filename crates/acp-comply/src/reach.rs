@@ -2,6 +2,7 @@
 
 use crate::program::{Marks, Program, Step, StepKind};
 use crate::wish::wishes;
+use std::collections::BTreeSet;
 
 impl Program {
     /// Every name that some step of the file provides, in the order of the file.
@@ -42,6 +43,26 @@ impl Program {
         });
         names
     }
+}
+
+/// The tests in the order of their needs, by their places in the list: what a later group needs is provided by tests of the
+/// groups before it. Tests whose needs nobody provides, and tests that need each other, stand in the last group.
+pub fn in_order_of_needs<'p>(tests: impl IntoIterator<Item = &'p Program>) -> Vec<Vec<usize>> {
+    let tests: Vec<&Program> = tests.into_iter().collect();
+    let mut left: Vec<usize> = (0..tests.len()).collect();
+    let mut groups = Vec::new();
+    while !left.is_empty() {
+        let open: BTreeSet<String> = left.iter().flat_map(|place| tests[*place].provides()).collect();
+        let waits = |place: &usize| tests[*place].needs.iter().any(|name| open.contains(name));
+        let (later, now): (Vec<usize>, Vec<usize>) = left.iter().partition(|place| waits(place));
+        if now.is_empty() {
+            groups.push(later);
+            break;
+        }
+        groups.push(now);
+        left = later;
+    }
+    groups
 }
 
 fn each_step(steps: &[Step], visit: &mut impl FnMut(&Step)) {

@@ -3,6 +3,8 @@
 mod answers;
 mod checks;
 mod claims;
+mod client;
+mod client_steps;
 mod nearest;
 mod steps;
 mod unknown;
@@ -11,11 +13,13 @@ pub use nearest::did_you_mean;
 
 use crate::diagnostic::{Diagnostic, DiagnosticLevel};
 use crate::json::{Json, JsonError, JsonKind, raw_offset};
-use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Step, Subject, UnmetSeverity};
+use crate::program::{
+    ClientTest, Defaults, Handshake, Precondition, Program, SandboxFile, Step, Subject, UnmetSeverity,
+};
 use crate::wish::Wordings;
 use acp_match::{Interpolated, Path, interpolate_text};
 use acp_policy::Policy;
-use acp_rules::ClaimId;
+use acp_rules::{ClaimId, Side};
 use answers::GivenIds;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -55,6 +59,7 @@ impl Program {
             not_understood: None,
             wishes: &defaults.wishes,
             given: GivenIds::new(),
+            side: Side::Agent,
         };
         reader.vars.extend(defaults.variables.iter().cloned());
         let program = match parsed {
@@ -140,6 +145,8 @@ pub(crate) struct Reader<'t> {
     wishes: &'t Wordings,
     /// Ids for steps that have none, by where the step stands.
     given: GivenIds,
+    /// Whom the test is for.
+    side: Side,
 }
 
 impl Reader<'_> {
@@ -148,7 +155,9 @@ impl Reader<'_> {
             self.error(json.span.clone(), format!("a test is a JSON object, this is {}", json.type_name()));
             return None;
         }
-        self.known_fields(json, &[unknown::FILE]);
+        self.side = self.side(json);
+        let is_client = self.side == Side::Client;
+        self.known_fields(json, &[if is_client { unknown::CLIENT_FILE } else { unknown::FILE }]);
         let id = id_of(self.file);
         let title = self.title(json);
         let severity = self.severity(json);
@@ -157,11 +166,14 @@ impl Reader<'_> {
             self.warning(json.span.start..json.span.start + 1, "the test has no description")
                 .hint("say in a sentence what the test verifies: \"description\": \"…\"");
         }
-        let (policy, handshake) = self.init(json);
+        let client = is_client.then(|| self.client_test(json));
+        let (policy, handshake) = if is_client { (Policy::None, Handshake::Never) } else { self.init(json) };
         let sandbox = self.sandbox(json);
         let preconditions = self.preconditions(json);
         let exercised = self.exercised(json);
         let steps = self.top_steps(json);
+        let client =
+            client.map(|test| Box::new(ClientTest { verbs: client_steps::verbs_of(&steps), ..test }));
         let docs = self.words(json, "docs");
         let requirements = self.words(json, "requirements");
         let claims = self.file_claims(json);
@@ -195,6 +207,7 @@ impl Reader<'_> {
             exercised,
             not_understood: self.not_understood.take(),
             steps,
+            client,
             id,
         })
     }
@@ -253,10 +266,18 @@ impl Reader<'_> {
 
     fn sandbox(&mut self, json: &Json) -> Vec<SandboxFile> {
         let Some(sandbox) = self.map_at(json, "sandbox") else { return Vec::new() };
-        self.known_fields(sandbox, &[unknown::SANDBOX]);
+        let known = if self.side == Side::Client { unknown::CLIENT_SANDBOX } else { unknown::SANDBOX };
+        self.known_fields(sandbox, &[known]);
+        self.files(sandbox, "files")
+    }
+
+    /// The files of one list; links are read elsewhere.
+    fn files(&mut self, sandbox: &Json, list: &str) -> Vec<SandboxFile> {
+        let is_client = self.side == Side::Client;
+        let known = if is_client { unknown::CLIENT_FILES } else { unknown::SANDBOX_FILE };
         let mut files: Vec<SandboxFile> = Vec::new();
-        for item in self.list_at(sandbox, "files") {
-            self.known_fields(item, &[unknown::SANDBOX_FILE]);
+        for item in self.list_at(sandbox, list) {
+            self.known_fields(item, &[known]);
             let Some((path, span)) = self.text_at(item, "path") else {
                 if item.get("path").is_none() {
                     self.error(item.span.clone(), "a sandbox file needs a path");
@@ -270,6 +291,9 @@ impl Reader<'_> {
             }
             if files.iter().any(|file| file.path == path) {
                 self.error(span, format!("the file {path:?} stands twice in the sandbox"));
+                continue;
+            }
+            if is_client && item.get("link").is_some() {
                 continue;
             }
             let contents = self.contents(item);
@@ -307,9 +331,23 @@ impl Reader<'_> {
                 ("cap", Subject::ClientCapabilities),
                 ("agent", Subject::Introduction),
                 ("session", Subject::Session),
+                ("client", Subject::Client),
+                ("driver", Subject::Driver),
             ];
-            let known: Vec<_> = named.into_iter().filter(|(key, _)| item.get(key).is_some()).collect();
-            self.known_fields(item, &[unknown::PRECONDITION]);
+            let side = self.side;
+            let is_of_side = |subject: Subject| match subject {
+                Subject::ClientCapabilities => true,
+                Subject::Client | Subject::Driver => side == Side::Client,
+                _ => side == Side::Agent,
+            };
+            let known: Vec<_> = named
+                .into_iter()
+                .filter(|(key, subject)| is_of_side(*subject) && item.get(key).is_some())
+                .collect();
+            self.known_fields(
+                item,
+                &[if side == Side::Client { unknown::CLIENT_PRECONDITION } else { unknown::PRECONDITION }],
+            );
             if known.is_empty() && item.is_map() {
                 self.not_understood("a precondition was not understood".to_owned());
                 continue;

@@ -82,6 +82,9 @@ pub struct AgentRun {
     pub name: String,
     /// How it was reached: a command line or an address.
     pub target: String,
+    /// What was tested; a client stands in the place of an agent.
+    #[serde(default = "agent_side", skip_serializing_if = "is_agent")]
+    pub side: Side,
     /// The dialect it was spoken to in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
@@ -127,6 +130,7 @@ impl AgentRun {
         AgentRun {
             name: name.into(),
             target: target.into(),
+            side: Side::Agent,
             dialect: None,
             version: None,
             isolation: None,
@@ -142,6 +146,15 @@ impl AgentRun {
             calibration: None,
         }
     }
+}
+
+fn agent_side() -> Side {
+    Side::Agent
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_agent(side: &Side) -> bool {
+    *side == Side::Agent
 }
 
 /// How one test ended for one agent.

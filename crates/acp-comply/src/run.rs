@@ -63,7 +63,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use api::{FileState, McpCall, Observation, RunAction, RunEvent, RunLimits, Setup};
+pub use api::{
+    AgentAct, DriveOutcome, DriverCan, FileState, McpCall, Observation, RunAction, RunEvent, RunLimits, Setup,
+};
 pub(crate) use finish::blank;
 
 /// The first id of the runner's own requests, far from those of tests.
@@ -340,7 +342,16 @@ impl Run {
             }
             RunEvent::Lost(reason) => self.end(TestEnding::Gone(reason)),
             RunEvent::Fault(reason) => self.end(TestEnding::Fault(reason)),
-            RunEvent::Tick => {}
+            RunEvent::Launched { .. }
+            | RunEvent::HeardFrom { .. }
+            | RunEvent::LaunchChanged { .. }
+            | RunEvent::Driven { .. }
+            | RunEvent::DriverRecord(_)
+            | RunEvent::Http(_)
+            | RunEvent::Process { .. }
+            | RunEvent::StderrTaken { .. }
+            | RunEvent::Judged(_)
+            | RunEvent::Tick => {}
         }
         self.advance();
     }

@@ -39,6 +39,9 @@ pub struct Table {
     pub commands: String,
     /// Path of the client's capabilities in an introduction that a test sends.
     pub offered: String,
+    /// Path of the client's capabilities in the params of its introduction.
+    #[serde(default)]
+    pub stated: String,
     /// Methods that open a session.
     #[serde(default)]
     pub opens: Vec<Opens>,

@@ -188,6 +188,7 @@ fn everything() -> Results {
         agents: vec![AgentRun {
             name: "mock".into(),
             target: "acp mock".into(),
+            side: Side::Client,
             dialect: Some("v1".into()),
             version: Some("1.2.3".into()),
             isolation: Some(Isolation {

@@ -379,6 +379,11 @@ impl<'a> Stage<'a> {
                 let calls = self.mcp_log.iter().filter_map(mcp_call).collect();
                 self.run.handle(self.now, RunEvent::Mcp(calls));
             }
+            // Only tests of clients want these.
+            RunAction::Drive { .. }
+            | RunAction::AsAgent { .. }
+            | RunAction::CheckProcess(_)
+            | RunAction::CheckJudge => {}
             RunAction::Done(outcome) => return Some(*outcome),
         }
         None

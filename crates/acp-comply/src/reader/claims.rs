@@ -20,6 +20,7 @@ impl Reader<'_> {
             | StepKind::ExpectFile { .. }
             | StepKind::ExpectMcp { .. } => true,
             StepKind::Send { expect_error, .. } => *expect_error,
+            StepKind::Client(step) => step.can_be_unmet(),
             _ => false,
         };
         if !can_be_unmet && let Some((key, place)) = first_mark(item) {

@@ -2,7 +2,7 @@
 
 use super::answers::with_id;
 use super::nearest::nearest;
-use super::{Reader, inside, unknown};
+use super::{Reader, Side, client_steps, inside, unknown};
 use crate::json::{Json, JsonKind};
 use crate::program::{
     Envelope, Expect, Expected, FileWant, MessageCapture, MessageKind, RawBytes, Step, StepKind,
@@ -59,12 +59,13 @@ impl Reader<'_> {
             return None;
         }
         let line = self.line_of(item.span.start);
+        let kinds = self.kinds();
         let known: Vec<_> =
-            item.members().iter().filter(|member| KINDS.contains(&member.key.as_str())).collect();
+            item.members().iter().filter(|member| kinds.contains(&member.key.as_str())).collect();
         let kind = match known.as_slice() {
             [] => self.unknown_step(number, item),
             [one] => {
-                self.known_fields(item, &[&KINDS, unknown::BESIDE_STEP]);
+                self.known_fields(item, &[kinds, unknown::BESIDE_STEP]);
                 self.kind(&one.key, &one.value, item)?
             }
             [first, second, ..] => {
@@ -79,11 +80,20 @@ impl Reader<'_> {
         Some(Step { line, kind, marks, unless })
     }
 
+    /// The kinds of steps that a test of this side has.
+    fn kinds(&self) -> &'static [&'static str] {
+        match self.side {
+            Side::Agent => &KINDS,
+            Side::Client => &client_steps::KINDS,
+        }
+    }
+
     fn unknown_step(&mut self, number: usize, item: &Json) -> StepKind {
         let name = item.members().first().map_or("(empty)", |member| member.key.as_str()).to_owned();
-        let hint = match nearest(&name, KINDS) {
+        let kinds = self.kinds();
+        let hint = match nearest(&name, kinds.iter().copied()) {
             Some(kind) => format!("did you mean {kind:?}?"),
-            None => format!("known kinds are {}", KINDS.join(", ")),
+            None => format!("known kinds are {}", kinds.join(", ")),
         };
         self.warning(item.span.clone(), format!("unknown step kind {name:?}: the test is not run"))
             .hint(hint);
@@ -125,7 +135,8 @@ impl Reader<'_> {
             "repeat" => self.repeat(value),
             "expectExit" => self.expect_exit(value),
             "expectFile" => self.expect_file(value),
-            _ => self.expect_mcp(value),
+            "expectMcp" => self.expect_mcp(value),
+            _ => self.client_step(name, value),
         }
     }
 
@@ -205,7 +216,7 @@ impl Reader<'_> {
             );
             return None;
         }
-        self.known_fields(item, &[unknown::ENVELOPE, unknown::BESIDE_MESSAGE]);
+        self.known_fields(item, &[unknown::ENVELOPE, unknown::BESIDE_MESSAGE, self.client_envelope()]);
         let alternatives = match item.get("anyOf") {
             Some(list) => {
                 let alternatives: Vec<Envelope> =
@@ -279,6 +290,10 @@ impl Reader<'_> {
         }
         self.check_pattern(&pattern_json);
         let no_reply = self.flag(item, "noReply");
+        let is_client = self.side == Side::Client;
+        let launch = if is_client { self.which_launch(item) } else { None };
+        let within = item.get("withinMs").filter(|_| is_client);
+        let within = within.and_then(|time| self.millis(time, "withinMs"));
         let line = self.line_of(body.span.start);
         Some(Envelope {
             kind,
@@ -290,12 +305,14 @@ impl Reader<'_> {
             inconclusive: None,
             witness: Vec::new(),
             provides: Vec::new(),
+            launch,
+            within,
         })
     }
 
     /// One of several envelopes, with what its own coming says.
     pub(super) fn alternative(&mut self, item: &Json) -> Option<Envelope> {
-        self.known_fields(item, &[unknown::ENVELOPE, unknown::BESIDE_ACCEPTED]);
+        self.known_fields(item, &[unknown::ENVELOPE, unknown::BESIDE_ACCEPTED, self.client_envelope()]);
         let mut envelope = self.envelope(item)?;
         envelope.witness = self.claims(item, "witness");
         envelope.provides = self.texts(item, "provides");
@@ -306,7 +323,7 @@ impl Reader<'_> {
         Some(envelope)
     }
 
-    fn captures(&mut self, value: &Json) -> Vec<MessageCapture> {
+    pub(super) fn captures(&mut self, value: &Json) -> Vec<MessageCapture> {
         let mut found = Vec::new();
         for item in self.list_at(value, "captures") {
             self.known_fields(item, &[unknown::CAPTURE]);
@@ -317,15 +334,23 @@ impl Reader<'_> {
                 continue;
             };
             let note = self.words_at(item, "note");
+            let part = self.part(item);
             let or = self.texts(item, "or");
             let or = or.iter().filter_map(|path| self.path(path, item.span.clone())).collect();
             let unless = self.words_at(item, "unless");
             let unlike = self.text_at(item, "unlike").and_then(|(path, span)| self.path(&path, span));
             if let Some(path) = self.path(&path, span) {
-                found.push(MessageCapture { path, or, unlike, unless, var, note });
+                found.push(MessageCapture { path, or, unlike, unless, part, var, note });
             }
         }
         found
+    }
+
+    /// The regular expression of a capture, with its group.
+    fn part(&mut self, item: &Json) -> Option<String> {
+        let (part, _) = self.text_at(item, "match")?;
+        self.check_pattern(item.get("match")?);
+        Some(part)
     }
 
     fn path(&mut self, path: &str, span: Range<usize>) -> Option<Path> {
@@ -411,13 +436,32 @@ impl Reader<'_> {
             return None;
         };
         self.check_templates(value.get("path")?);
+        let outside = path.strip_prefix("${outside}/").filter(|_| self.side == Side::Client);
         let relative = path.strip_prefix("${sandbox}/").unwrap_or(&path);
-        if let Err(reason) = inside(relative) {
+        if let Err(reason) = inside(outside.unwrap_or(relative)) {
             self.error(span, format!("the path {path:?} {reason}")).hint("write it relative to the sandbox");
             return None;
         }
         let absent = self.flag(value, "absent");
+        let exact = match (value.get("exact"), value.get("base64")) {
+            (Some(exact), _) => {
+                self.text_at(value, "exact")?;
+                self.check_templates(exact);
+                Some(FileWant::Exact(exact.clone()))
+            }
+            (None, Some(_)) => Some(FileWant::Bytes(self.base64(value)?)),
+            (None, None) => None,
+        };
+        if let (Some(_), Some(text)) = (&exact, value.get("text")) {
+            self.error(text.span.clone(), "a file matches a pattern or is exactly something, not both");
+            return None;
+        }
         let want = match (value.get("text"), absent) {
+            (None, false) if exact.is_some() => exact?,
+            (None, true) if exact.is_some() => {
+                self.error(value.span.clone(), "a file that must be absent has no text");
+                return None;
+            }
             (Some(text), true) => {
                 self.error(text.span.clone(), "a file that must be absent has no text");
                 return None;
@@ -449,6 +493,11 @@ impl Reader<'_> {
         Some(StepKind::ExpectMcp { call, absent, keep, timeout: self.timeout(value, default) })
     }
 
+    /// What an envelope of this side may have besides.
+    fn client_envelope(&self) -> &'static [&'static str] {
+        if self.side == Side::Client { unknown::CLIENT_ENVELOPE } else { &[] }
+    }
+
     pub(super) fn flag(&mut self, value: &Json, key: &str) -> bool {
         match value.get(key).map(|flag| (&flag.kind, &flag.span)) {
             None => false,
@@ -460,7 +509,7 @@ impl Reader<'_> {
         }
     }
 
-    fn timeout(&mut self, value: &Json, default: u64) -> Duration {
+    pub(super) fn timeout(&mut self, value: &Json, default: u64) -> Duration {
         match value.get("timeoutMs") {
             None => Duration::from_millis(default),
             Some(given) => self.millis(given, "timeoutMs").unwrap_or(Duration::from_millis(default)),
@@ -475,7 +524,7 @@ impl Reader<'_> {
         self.millis(given, key)
     }
 
-    fn millis(&mut self, value: &Json, key: &str) -> Option<Duration> {
+    pub(super) fn millis(&mut self, value: &Json, key: &str) -> Option<Duration> {
         match value.to_value() {
             Value::Number(number) if number.as_f64().is_some_and(|ms| (0.0..=LONGEST_MS).contains(&ms)) => {
                 Some(Duration::from_secs_f64(number.as_f64().unwrap_or(0.0) / 1000.0))

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 /// The fields of each object of the format. `send`, `expectMcp` and the bodies of messages hold whatever they like.
 pub(super) const FILE: &[&str] = &[
+    "side",
     "title",
     "description",
     "severity",
@@ -27,6 +28,39 @@ pub(super) const FILE: &[&str] = &[
     "exercised",
     "steps",
 ];
+/// The same for a test of a client.
+pub(super) const CLIENT_FILE: &[&str] = &[
+    "side",
+    "title",
+    "description",
+    "severity",
+    "docs",
+    "requirements",
+    "needs",
+    "own",
+    "aliases",
+    "area",
+    "protocolVersions",
+    "preconditions",
+    "sandbox",
+    "init",
+    "exercised",
+    "steps",
+];
+pub(super) const CLIENT_SANDBOX: &[&str] = &["files", "outside"];
+pub(super) const CLIENT_FILES: &[&str] = &["path", "text", "base64", "link"];
+pub(super) const CLIENT_INIT: &[&str] =
+    &["agentCapabilities", "authMethods", "protocolVersion", "answers", "hold", "permission", "stub"];
+pub(super) const CLIENT_PRECONDITION: &[&str] = &["cap", "client", "driver", "mustBe"];
+pub(super) const AGENT_ANSWER: &[&str] = &["result", "error", "merge", "never", "afterMs", "before"];
+pub(super) const STUB: &[&str] = &["ignores", "child", "wrapped", "environment"];
+pub(super) const ANSWER: &[&str] = &["to", "result", "error", "merge", "all"];
+pub(super) const ALIVE: &[&str] = &["timeoutMs"];
+pub(super) const STDERR: &[&str] = &["text", "base64", "times", "timeoutMs"];
+pub(super) const EXIT: &[&str] = &["code"];
+pub(super) const PROCESS: &[&str] = &["pid", "running", "timeoutMs"];
+pub(super) const JUDGED: &[&str] = &["none"];
+pub(super) const CLIENT_ENVELOPE: &[&str] = &["launch", "withinMs"];
 pub(super) const SANDBOX: &[&str] = &["files"];
 pub(super) const SANDBOX_FILE: &[&str] = &["path", "text", "base64"];
 pub(super) const INIT: &[&str] = &["clientCapabilities", "permissionPolicy", "handshake"];
@@ -39,13 +73,13 @@ pub(super) const ENVELOPE: &[&str] =
     &["response", "notification", "clientRequest", "reply", "noReply", "witness", "provides", "shows"];
 pub(super) const BESIDE_MESSAGE: &[&str] = &["anyOf", "optional", "times", "captures", "accepts"];
 pub(super) const BESIDE_ACCEPTED: &[&str] = &["breaks", "inconclusive"];
-pub(super) const CAPTURE: &[&str] = &["path", "or", "unlike", "unless", "var", "note"];
+pub(super) const CAPTURE: &[&str] = &["path", "or", "unlike", "unless", "match", "var", "note"];
 pub(super) const FORBID: &[&str] = &["timeoutMs", "methods", "messages"];
 pub(super) const RAW: &[&str] = &["text", "base64"];
 pub(super) const PAUSE_READ: &[&str] = &["ms"];
 pub(super) const REPEAT: &[&str] = &["times", "steps"];
 pub(super) const EXPECT_EXIT: &[&str] = &["timeoutMs", "code"];
-pub(super) const EXPECT_FILE: &[&str] = &["path", "text", "absent", "timeoutMs"];
+pub(super) const EXPECT_FILE: &[&str] = &["path", "text", "exact", "base64", "absent", "timeoutMs"];
 
 /// The capabilities that some published schema of the protocol has.
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! What an edge hands to a run and what it gets back.
 
-use crate::results::{ExitRecord, TestOutcome};
+use crate::results::{ExitRecord, FindingRef, TestOutcome};
 use crate::table::Table;
 use crate::wish::Wordings;
 use acp_match::Vars;
@@ -8,7 +8,7 @@ use acp_rpc::Frame;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,12 @@ pub struct Setup {
     pub found: BTreeMap<String, Observation>,
     /// What the agent could not be brought to do, by the same names, each with the reason in words.
     pub missing: BTreeMap<String, String>,
+    /// What the client under test said in its introduction (its params), when that is known.
+    pub client: Option<Value>,
+    /// The driver of the client under test, as its file says; a test of an agent has none.
+    pub driver: Option<Value>,
+    /// What that driver can do.
+    pub can: DriverCan,
     /// The edge started the agent and can do it again.
     pub restartable: bool,
     /// The edge can open a second connection to the target.
@@ -84,6 +90,9 @@ impl Setup {
             wordings: Wordings::new(),
             found: BTreeMap::new(),
             missing: BTreeMap::new(),
+            client: None,
+            driver: None,
+            can: DriverCan::default(),
             restartable: true,
             reconnectable: false,
             limits: RunLimits::default(),
@@ -103,6 +112,39 @@ impl Setup {
     pub fn wording(&self, wish: &str) -> Option<&str> {
         let found = self.found.get(wish).and_then(|found| found.wording.as_deref());
         found.or_else(|| self.wordings.get(wish)?.first().map(String::as_str))
+    }
+}
+
+/// What the driver of a client under test can do, as the edge reads it from the driver's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverCan {
+    /// The verbs that it has, those included that it does by way of others.
+    pub verbs: BTreeSet<String>,
+    /// The areas that are the client's own code.
+    pub own: BTreeSet<String>,
+    /// The ways to answer questions for permission that it has: `allow`, `reject`, `leave`.
+    pub permissions: BTreeSet<String>,
+    /// The client opens a session only when it has a prompt for it.
+    pub opens_by_prompt: bool,
+    /// How long the client may take to start, before the factor.
+    pub start: Duration,
+    /// How long a verb may take, before the factor.
+    pub verb: Duration,
+    /// How long the client may take to end, before the factor.
+    pub quit: Duration,
+}
+
+impl Default for DriverCan {
+    fn default() -> DriverCan {
+        DriverCan {
+            verbs: BTreeSet::new(),
+            own: BTreeSet::new(),
+            permissions: BTreeSet::new(),
+            opens_by_prompt: false,
+            start: Duration::from_secs(10),
+            verb: Duration::from_secs(10),
+            quit: Duration::from_secs(6),
+        }
     }
 }
 
@@ -168,8 +210,65 @@ pub enum RunEvent {
     Lost(String),
     /// The runner or the machine failed: ERROR.
     Fault(String),
+    /// The client has started the agent: this launch, counted from 1, and the first record of it.
+    Launched {
+        /// Which one.
+        launch: u32,
+        /// What the launch sees of itself.
+        record: Value,
+    },
+    /// The client sent a line to this launch of the agent.
+    HeardFrom {
+        /// Which one.
+        launch: u32,
+        /// The line.
+        frame: Frame,
+    },
+    /// The record of a launch is now this one: its input ended, a signal reached it, it is gone.
+    LaunchChanged {
+        /// Which one.
+        launch: u32,
+        /// The whole record.
+        record: Value,
+    },
+    /// What became of [`RunAction::Drive`].
+    Driven {
+        /// The number of the action.
+        drive: u32,
+        /// What became of it.
+        outcome: DriveOutcome,
+    },
+    /// What the driver knows of the client is now this: `running`, `events`.
+    DriverRecord(Value),
+    /// The listener has these requests now, oldest first.
+    Http(Vec<Value>),
+    /// The answer to [`RunAction::CheckProcess`].
+    Process {
+        /// The process.
+        pid: i64,
+        /// It lives.
+        running: bool,
+    },
+    /// All of [`AgentAct::Stderr`] was taken.
+    StderrTaken {
+        /// Of which launch.
+        launch: u32,
+    },
+    /// The answer to [`RunAction::CheckJudge`]: what the judge has found so far, against either side.
+    Judged(Vec<FindingRef>),
     /// Nothing; time has passed.
     Tick,
+}
+
+/// What became of a verb.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DriveOutcome {
+    /// It has ended, or was handed over to the client and goes on there.
+    Done,
+    /// It could not be done, for this reason.
+    Failed(String),
+    /// The driver has no such verb, or not with these fields.
+    Lacks(String),
 }
 
 /// What the edge must do, in order.
@@ -200,8 +299,50 @@ pub enum RunAction {
     CheckFile(String),
     /// Look at the stub MCP server's log; report [`RunEvent::Mcp`].
     CheckMcp,
+    /// Use a verb of the driver; report [`RunEvent::Driven`].
+    Drive {
+        /// Number of this action, for the report.
+        drive: u32,
+        /// The verb.
+        verb: String,
+        /// What it is used with: an object, its variables filled.
+        fields: Value,
+    },
+    /// Let a launch of the agent do this.
+    AsAgent {
+        /// Which one.
+        launch: u32,
+        /// What.
+        act: AgentAct,
+    },
+    /// Find out whether this process lives; report [`RunEvent::Process`]. The first time, remember when the process began.
+    CheckProcess(i64),
+    /// Ask the judge about all frames so far; report [`RunEvent::Judged`].
+    CheckJudge,
     /// The test is over. No action follows.
     Done(Box<TestOutcome>),
+}
+
+/// What an agent does that a client under test has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentAct {
+    /// Writes this line and a newline.
+    Write(Bytes),
+    /// Writes these bytes and nothing else.
+    Raw(Bytes),
+    /// Ends its output.
+    CloseOutput,
+    /// Reads nothing for this long.
+    PauseRead(Duration),
+    /// Writes this to its standard error, so many times; report [`RunEvent::StderrTaken`].
+    Stderr {
+        /// What.
+        bytes: Bytes,
+        /// How often.
+        times: u32,
+    },
+    /// Ends with this code.
+    Exit(u8),
 }
 
 /// What a file is.

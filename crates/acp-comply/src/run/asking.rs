@@ -19,6 +19,10 @@ const SETTLED: Duration = Duration::from_secs(5);
 impl Run {
     /// A reason not to begin at all.
     pub(super) fn hindrance(&self) -> Option<TestEnding> {
+        if self.program.client.is_some() && self.setup.driver.is_none() {
+            let reason = "the test is for clients: `acp comply-client` runs it".to_owned();
+            return Some(TestEnding::NotApplicable { reason, blocked: true });
+        }
         if let Some(reason) = self.program.not_understood.clone() {
             return Some(TestEnding::NotApplicable { reason, blocked: true });
         }
@@ -76,7 +80,16 @@ impl Run {
         let introduces = opens || self.program.handshake == Handshake::Always;
         for condition in &self.program.preconditions {
             let (known, coming) = match condition.subject {
-                Subject::ClientCapabilities => (Some(&self.program.client_capabilities), true),
+                Subject::ClientCapabilities => match &self.program.client {
+                    Some(_) => (
+                        self.setup
+                            .client
+                            .as_ref()
+                            .map(|stated| find(stated, &self.setup.table.stated).unwrap_or(&Value::Null)),
+                        false,
+                    ),
+                    None => (Some(&self.program.client_capabilities), true),
+                },
                 Subject::Introduction => (introduction, introduces),
                 Subject::AgentCapabilities => (
                     introduction.map(|value| {
@@ -85,6 +98,9 @@ impl Run {
                     introduces,
                 ),
                 Subject::Session => (session, opens),
+                // What is known of a client stands in the setup before its test begins.
+                Subject::Client => (self.setup.client.as_ref(), false),
+                Subject::Driver => (self.setup.driver.as_ref(), false),
             };
             match known {
                 Some(value) => {

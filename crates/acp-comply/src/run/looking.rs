@@ -66,6 +66,15 @@ impl Run {
             (FileWant::Absent, FileState::Present(_)) => Err(format!("the file {path} should not be there")),
             (_, FileState::Absent) => Err(format!("the file {path} is not there")),
             (FileWant::Present, FileState::Present(_)) => Ok(()),
+            (FileWant::Exact(text), FileState::Present(bytes)) => match text.render(&self.vars) {
+                Ok(wanted) => same_bytes(
+                    path,
+                    &serde_json::from_str::<String>(&wanted).unwrap_or(wanted).into_bytes(),
+                    bytes,
+                ),
+                Err(error) => Err(error.to_string()),
+            },
+            (FileWant::Bytes(wanted), FileState::Present(bytes)) => same_bytes(path, wanted, bytes),
             (FileWant::Text(text), FileState::Present(bytes)) => {
                 let found = String::from_utf8_lossy(bytes).into_owned();
                 match Pattern::compile_with(&text.to_value(), &self.vars) {
@@ -178,4 +187,13 @@ fn log_entries(calls: &[McpCall]) -> Vec<Value> {
         entries.push(Value::Object(entry));
     }
     entries
+}
+
+/// Whether a file holds exactly that, and what it holds otherwise.
+fn same_bytes(path: &str, wanted: &[u8], found: &[u8]) -> Result<(), String> {
+    if wanted == found {
+        return Ok(());
+    }
+    let shown = |bytes: &[u8]| -> String { String::from_utf8_lossy(bytes).chars().take(SHOWN).collect() };
+    Err(format!("the file {path} should hold {:?}: it holds {:?}", shown(wanted), shown(found)))
 }

@@ -68,6 +68,10 @@ impl Run {
                 self.begin_look(timeout);
             }
             StepKind::Unknown(name) => self.skip(&name),
+            StepKind::Client(step) => {
+                let reason = format!("the step {:?} is for clients", step.name());
+                self.end(TestEnding::NotApplicable { reason, blocked: true });
+            }
             // Repetitions were written out.
             StepKind::Repeat { .. } => self.step_done(None),
         }

@@ -210,6 +210,10 @@ impl World {
                 let calls = calls.collect();
                 self.run.handle(self.now, RunEvent::Mcp(calls));
             }
+            RunAction::Drive { .. }
+            | RunAction::AsAgent { .. }
+            | RunAction::CheckProcess(_)
+            | RunAction::CheckJudge => panic!("this is for tests of clients"),
         }
         None
     }
