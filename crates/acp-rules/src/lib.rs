@@ -41,7 +41,7 @@ pub use finding::{Finding, FindingEvidence, Severity};
 pub use grade::{Clause, Clauses, Condition, Facts, Grade, Paths};
 pub use history::SessionHistory;
 pub use judge::{ConversationEnd, Judge, JudgeConfig};
-pub use registry::{Registry, Requirement, RequirementLevel, registry};
+pub use registry::{Registry, Requirement, RequirementLevel, SeenBy, registry};
 pub use rule::{Rule, RuleInfo, RuleWeight, is_passive, rules};
 pub use schema::SCHEMA_VERSION;
 pub use stats::{Spread, Stats, Volume};

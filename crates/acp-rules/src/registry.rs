@@ -57,6 +57,29 @@ impl fmt::Display for RequirementLevel {
     }
 }
 
+/// Who sees whether a requirement is kept, where nothing that a program can observe from outside shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SeenBy {
+    /// A person in front of the screen: can be asked.
+    Person,
+    /// A reader of the documents that come with it.
+    Documents,
+    /// Nobody: it stays inside, or nothing brings it about.
+    Nobody,
+}
+
+impl fmt::Display for SeenBy {
+    /// `cannot be seen from outside: …`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Person => "cannot be seen from outside: only a person in front of the screen sees it",
+            Self::Documents => "cannot be seen from outside: only its documents say so",
+            Self::Nobody => "cannot be seen from outside, nor provoked",
+        })
+    }
+}
+
 /// One requirement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,10 +101,14 @@ pub struct Requirement {
     pub class: String,
     /// How to check it.
     pub how: String,
-    /// What breaking it means, where that is not what the level says.
+    /// Who sees it, where it cannot be seen from outside. Rows that bind clients say so; those of agents have only the
+    /// class `X`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_by: Option<SeenBy>,
+    /// What breaking it means. Rows that bind clients always say so, those of agents where it is not what the level says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<Grade>,
-    /// Why.
+    /// Why, where that is not what the level says.
     #[serde(default, rename = "brokenWhy", skip_serializing_if = "Option::is_none")]
     pub broken_why: Option<String>,
     /// Parts that weigh otherwise than the rest.
@@ -152,5 +179,19 @@ mod tests {
             assert_eq!(row.id.starts_with("C-"), row.binds == Side::Client, "{}", row.id);
             assert!(row.id.starts_with(&format!("{}-", row.area)), "{}", row.id);
         }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_of_a_client_says_who_sees_it() {
+        let clients = || registry().all().iter().filter(|row| row.binds == Side::Client);
+        for row in clients() {
+            assert_eq!(row.seen_by.is_some(), row.class == "X", "{}", row.id);
+        }
+        let count = |who| clients().filter(|row| row.seen_by == who).count();
+        assert_eq!(count(None), 78);
+        assert_eq!(
+            [SeenBy::Person, SeenBy::Documents, SeenBy::Nobody].map(|who| count(Some(who))),
+            [18, 1, 4]
+        );
     }
 }

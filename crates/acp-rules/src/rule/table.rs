@@ -169,7 +169,7 @@ rules! {
         "session/list without the capability" "call session/list only when sessionCapabilities.list is there";
     DeleteUnadvertised "delete-unadvertised" [] ["C-SES-11", "C-INIT-07"] AsLevel
         "session/delete without the capability" "call session/delete only when sessionCapabilities.delete is there";
-    ResumeWithoutServers "resume-without-servers" [] ["C-SES-04"] Warns
+    ResumeWithoutServers "resume-without-servers" [] ["C-SES-04/servers"] AsLevel
         "session/resume without mcpServers" "send mcpServers with session/resume, even if it is empty";
 
     // ---- load and resume ----------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ rules! {
         "a terminal that is never released" "release every terminal, also after killing it";
     TerminalAfterRelease "terminal-after-release" ["TERM-06"] [] AsLevel
         "a terminal used after its release, or never created" "do not use a terminal id after terminal/release";
-    TerminalSlow "terminal-slow" [] ["C-TERM-01"] Warns
+    TerminalSlow "terminal-slow" [] ["C-TERM-01/slow"] AsLevel
         "terminal/create that takes long to answer" "answer terminal/create at once; the command runs on";
     TerminalOverLimit "terminal-over-limit" [] ["C-TERM-02"] AsLevel
         "more output than outputByteLimit" "cut the beginning of the output so that it fits";

@@ -105,7 +105,10 @@ fn unknown_method(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
         let found = found(answer);
         let message =
             format!("the unknown method {} was answered with {found} instead of error -32601", open.method);
-        cx.breach(Rule::UnknownMethodCode, side, message).with(open.mark);
+        let breach = cx.breach(Rule::UnknownMethodCode, side, message).with(open.mark);
+        if side == Side::Client && matches!(answer, Answer::Bad(_)) {
+            breach.names("C-RPC-03/code");
+        }
     }
 }
 

@@ -179,6 +179,9 @@ fn requirement(row: &Requirement, tests: &[Found]) -> String {
         let _ = writeln!(text, "  {}/{name}  {} (if broken: {})", row.id, clause.text, clause.broken);
     }
     let _ = writeln!(text, "  How it is checked: {}", row.how);
+    if let Some(who) = row.seen_by {
+        let _ = writeln!(text, "  It {who}.");
+    }
     let judged = rules_for(row);
     if !judged.is_empty() {
         let _ = writeln!(text, "  Rules that look for it in every conversation: {}", judged.join(", "));

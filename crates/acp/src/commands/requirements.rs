@@ -135,6 +135,9 @@ fn one(out: &mut impl std::io::Write, row: &Requirement) -> std::io::Result<()> 
     writeln!(out, "  page:   {}", row.page)?;
     writeln!(out, "  class:  {}", row.class)?;
     writeln!(out, "  check:  {}", row.how)?;
+    if let Some(who) = row.seen_by {
+        writeln!(out, "  seen:   {who}")?;
+    }
     let why = row.broken_why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
     writeln!(out, "  broken: {}{why}", row.grade(None))?;
     for (name, clause) in &row.clauses {
