@@ -226,7 +226,7 @@ impl Interceptor {
             match passage {
                 Passage::Send(frame) => self.decide(&frame),
                 Passage::Raw(bytes) => self.put(&bytes, false),
-                Passage::ToAgent(frame) => self.to_agent.push_back(frame.raw().clone()),
+                Passage::Deliver(frame) => self.to_agent.push_back(frame.raw().clone()),
                 Passage::Stderr(line) => self.logs.about(self.number, &String::from_utf8_lossy(&line)),
                 Passage::Exit(code) => self.over = Some(format!("a fault ends the agent (exit {code})")),
                 Passage::Hangup => self.over = Some("a fault ends the connection".to_owned()),

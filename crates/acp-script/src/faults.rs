@@ -1,14 +1,14 @@
 //! Faults: small, named lies about a conversation, as data.
 //!
-//! A [`Fault`] says which frames it concerns (direction, kind, method, pattern, count, chance) and what happens to
-//! them ([`FaultAction`]). A [`Faults`] engine applies a list of them between an agent and its client, in both
-//! directions, and is as pure as the agent: frames and time in, [`Passage`]s out. It knows JSON-RPC and nothing else.
+//! A [`Fault`] says which frames it concerns (way, kind, method, pattern, count, chance) and what happens to
+//! them ([`FaultAction`]). A [`Faults`] engine applies a list of them to what one side of a conversation, its *owner*, says
+//! and hears. The owner is an agent or a client. The engine is as pure as the agent: frames and time in, [`Passage`]s out.
+//! It knows JSON-RPC and nothing else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use acp_match::Pattern;
-use acp_proto::Direction;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -41,11 +41,11 @@ pub struct Fault {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Select {
-    /// Instead of a frame: the start of the connection, or the end of the client's output.
+    /// Instead of a frame: the start of the connection, or the end of the other side's output.
     pub at: Option<At>,
-    /// Which way the frame travels; in the file `out` (the default) or `in`, as the agent sees it.
-    #[serde(default = "from_agent", deserialize_with = "direction")]
-    pub on: Direction,
+    /// Which way the frame travels, as the owner of the faults sees it; `out` without it.
+    #[serde(default)]
+    pub on: Way,
     /// What the frame is.
     pub kind: Option<FrameKind>,
     /// The method of a request or notification: one of these.
@@ -88,13 +88,24 @@ pub struct Select {
     pub chance: Option<f64>,
 }
 
+/// Which way a frame travels, as the owner of the faults sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Way {
+    /// From the owner to the other side.
+    #[default]
+    Out,
+    /// From the other side to the owner.
+    In,
+}
+
 /// Moments without a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum At {
     /// Before anything else.
     Start,
-    /// When the client has ended its output.
+    /// When the other side has ended its output.
     End,
 }
 
@@ -161,6 +172,8 @@ pub enum FaultAction {
     Truncate(usize),
     /// A byte inside is not UTF-8.
     BadUtf8,
+    /// In Latin-1 instead of UTF-8; what that does not have becomes a question mark. A frame of ASCII stays as it is.
+    Latin1,
     /// Padded with spaces to so many bytes.
     Huge(usize),
     /// With this text before it, on the same line.
@@ -193,13 +206,13 @@ pub enum FaultAction {
     Answer(Value),
     /// The request arrives, but whoever sent it gets this `{result}` or `{error}` at once.
     Presume(Value),
-    /// The agent's process ends with this code.
+    /// The owner's process ends with this code.
     Exit(u8),
     /// The connection ends.
     Hangup,
-    /// A child process is started that outlives the agent.
+    /// A child process is started that outlives the agent; for agents only.
     Child,
-    /// A grandchild writes this line to the agent's standard output.
+    /// A grandchild writes this line to the agent's standard output; for agents only.
     Grandchild(String),
 }
 
@@ -234,6 +247,8 @@ pub struct Filling {
 pub enum IdStyle {
     /// `3` becomes `"3"`: legal.
     Text,
+    /// `3` becomes `997`, counted down from 1000: legal.
+    Down,
     /// `3` becomes `3.5`.
     Fraction,
     /// Always null.
@@ -281,23 +296,6 @@ impl<'de> Deserialize<'de> for Time {
             other => Err(serde::de::Error::custom(format!("{other} is not a time; try \"250ms\""))),
         }
     }
-}
-
-fn from_agent() -> Direction {
-    Direction::AgentToClient
-}
-
-fn direction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Direction, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    enum On {
-        Out,
-        In,
-    }
-    Ok(match On::deserialize(deserializer)? {
-        On::Out => Direction::AgentToClient,
-        On::In => Direction::ClientToAgent,
-    })
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

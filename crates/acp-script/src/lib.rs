@@ -7,6 +7,10 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod agent;
+pub mod client_defects;
+pub mod client_habits;
+mod client_switch;
+pub mod client_variants;
 pub mod defects;
 pub mod faults;
 mod misbehaviour;
@@ -16,5 +20,6 @@ mod switch;
 pub mod variants;
 pub mod wishes;
 
+pub use client_switch::ClientSwitch;
 pub use mock_agent::MockAgent;
 pub use switch::Switch;

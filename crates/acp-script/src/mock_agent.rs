@@ -139,7 +139,7 @@ impl MockAgent {
         }
         loop {
             match self.faults.poll() {
-                Some(Passage::ToAgent(frame)) => self.hear(&frame),
+                Some(Passage::Deliver(frame)) => self.hear(&frame),
                 Some(Passage::Send(frame)) => return Some(AgentEffect::Send(frame)),
                 Some(Passage::Raw(bytes)) => return Some(AgentEffect::SendRaw(bytes)),
                 Some(Passage::Stderr(bytes)) => return Some(AgentEffect::Stderr(bytes)),

@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 
 use acp_match::{Template, Vars};
-use acp_proto::Direction;
 use acp_rpc::{Frame, Id, Pending};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::faults::{Seen, Select, Time};
+use crate::faults::{Seen, Select, Time, Way};
 
 /// A script file.
 #[derive(Clone, Debug, Deserialize)]
@@ -135,7 +134,7 @@ impl AgentScript {
         let checks =
             script.verify.iter_mut().flat_map(|check| check.frame.iter_mut().chain(&mut check.order));
         for select in script.rules.iter_mut().map(|rule| &mut rule.select).chain(checks) {
-            select.on = Direction::ClientToAgent;
+            select.on = Way::In;
         }
         for rule in &script.rules {
             if let Some(wish) = &rule.wish {
@@ -188,7 +187,7 @@ impl ScriptState {
             Some(_) => None,
             None => frame.id().and_then(|id| self.asked.remove(id)),
         };
-        let seen = Seen { dir: Direction::ClientToAgent, frame, answers: answers.as_deref(), value: &value };
+        let seen = Seen { way: Way::In, frame, answers: answers.as_deref(), value: &value };
         self.check(&seen);
         let mut chosen = None;
         for (at, rule) in self.script.rules.iter().enumerate() {

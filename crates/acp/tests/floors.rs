@@ -29,7 +29,7 @@ const FLOORS: &[&[&str]] = &[
     &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
     &["acp-driver", "acp-relay"],
     &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
-    &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],
+    &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-client-mock", "acp-report"],
     &["acp-campaign", "acp-nats"],
     &["acp-chat"],
     &["acp-workbench", "acp-bench"],

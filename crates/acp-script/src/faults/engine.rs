@@ -4,32 +4,31 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use acp_match::{Template, Vars};
-use acp_proto::Direction;
-use acp_rpc::{Exchange, Frame, View};
+use acp_rpc::{Direction, Exchange, Frame, View};
 use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::chance::Chance;
 use super::select::Seen;
-use super::{At, Fault, FaultAction, Select, edit, garble};
+use super::{At, Fault, FaultAction, Select, Way, edit, garble};
 
-/// What comes out between an agent and its client.
+/// What comes out between the owner of the faults and the other side.
 #[derive(Clone, Debug)]
 pub enum Passage {
-    /// Deliver this frame to the agent.
-    ToAgent(Frame),
-    /// Send this frame to the client.
+    /// Deliver this frame to the owner.
+    Deliver(Frame),
+    /// Send this frame to the other side.
     Send(Frame),
-    /// Send these bytes to the client as they are.
+    /// Send these bytes to the other side as they are.
     Raw(Bytes),
     /// Write this line to standard error.
     Stderr(Bytes),
-    /// End the process.
+    /// End the owner's process.
     Exit(i32),
     /// End the connection.
     Hangup,
-    /// Start a child that outlives the agent.
+    /// Start a child that outlives the owner.
     Child,
     /// Let a grandchild write this line to standard output.
     Grandchild(String),
@@ -49,7 +48,7 @@ pub struct Faults {
     stalled: VecDeque<Passage>,
     /// The methods of open requests.
     asked: Exchange<String>,
-    /// Changed ids of the agent's requests, and what they were.
+    /// Changed ids of the owner's requests, and what they were.
     pub(super) renamed: Vec<(Value, Value)>,
 }
 
@@ -79,7 +78,7 @@ enum Fate {
 
 /// A frame under treatment.
 pub(super) struct Patient {
-    dir: Direction,
+    way: Way,
     pub(super) frame: Frame,
     pub(super) value: Value,
     pub(super) edited: bool,
@@ -123,20 +122,20 @@ impl Faults {
         self.moment(now, At::Start);
     }
 
-    /// The client has ended its output.
+    /// The other side has ended its output.
     pub fn end(&mut self, now: Duration) {
         self.moment(now, At::End);
     }
 
-    /// A frame from the client.
+    /// A frame from the other side.
     pub fn incoming(&mut self, now: Duration, frame: Frame) {
         let frame = self.named_back(frame);
-        self.pass(now, Direction::ClientToAgent, frame);
+        self.pass(now, Way::In, frame);
     }
 
-    /// A frame from the agent.
+    /// A frame from the owner.
     pub fn outgoing(&mut self, now: Duration, frame: Frame) {
-        self.pass(now, Direction::AgentToClient, frame);
+        self.pass(now, Way::Out, frame);
     }
 
     /// Lets the time pass.
@@ -176,24 +175,24 @@ impl Faults {
             .map(|rule| rule.fault.r#do.clone())
             .collect();
         for actions in meant {
-            let mut patient = Patient::new(Direction::AgentToClient, frame.clone(), Value::Null);
+            let mut patient = Patient::new(Way::Out, frame.clone(), Value::Null);
             patient.fate = Fate::Gone;
             self.treat(now, &mut patient, &actions);
             self.discharge(patient);
         }
     }
 
-    fn pass(&mut self, now: Duration, dir: Direction, frame: Frame) {
-        let answers = self.track(dir, &frame);
+    fn pass(&mut self, now: Duration, way: Way, frame: Frame) {
+        let answers = self.track(way, &frame);
         let value = serde_json::from_slice(frame.raw()).unwrap_or(Value::Null);
-        let mut patient = Patient::new(dir, frame, value);
-        if dir == Direction::AgentToClient {
+        let mut patient = Patient::new(way, frame, value);
+        if way == Way::Out {
             self.rename_cancelled(&mut patient);
         }
         let released = self.release(&patient, answers.as_deref());
         for at in 0..self.rules.len() {
             let original = patient.frame.clone();
-            let seen = Seen { dir, frame: &original, answers: answers.as_deref(), value: &patient.value };
+            let seen = Seen { way, frame: &original, answers: answers.as_deref(), value: &patient.value };
             if self.concerns(at, &seen) {
                 let actions = self.rules[at].fault.r#do.clone();
                 self.treat(now, &mut patient, &actions);
@@ -212,7 +211,12 @@ impl Faults {
     }
 
     /// Remembers requests, and finds out what a response answers.
-    fn track(&mut self, dir: Direction, frame: &Frame) -> Option<String> {
+    fn track(&mut self, way: Way, frame: &Frame) -> Option<String> {
+        // Which of the two names stands for the owner does not matter here.
+        let dir = match way {
+            Way::Out => Direction::AgentToClient,
+            Way::In => Direction::ClientToAgent,
+        };
         match frame.view() {
             View::Request { id, method, .. } => {
                 let _ = self.asked.asked(dir, id, method.to_owned());
@@ -238,7 +242,7 @@ impl Faults {
         if self.held.is_empty() {
             return Vec::new();
         }
-        let seen = Seen { dir: patient.dir, frame: &patient.frame, answers, value: &patient.value };
+        let seen = Seen { way: patient.way, frame: &patient.frame, answers, value: &patient.value };
         let vars = &self.vars;
         let (released, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.held).into_iter().partition(|(select, _)| select.means(&seen, vars));
@@ -288,11 +292,11 @@ impl Faults {
             FaultAction::Stall(time) => self.stall = Some(Stall::Until(now + time.0)),
             FaultAction::Hang => self.stall = Some(Stall::Forever),
             FaultAction::Before(items) => {
-                let made = self.make(patient.dir, items);
+                let made = self.make(patient.way, items);
                 patient.before.extend(made);
             }
             FaultAction::After(items) => {
-                let made = self.make(patient.dir, items);
+                let made = self.make(patient.way, items);
                 patient.after.extend(made);
             }
             FaultAction::Capture(places) => {
@@ -326,7 +330,7 @@ impl Faults {
         }
     }
 
-    /// Actions on bytes; they concern what goes to the client.
+    /// Actions on bytes; they concern what goes to the other side.
     fn garble(&mut self, patient: &mut Patient, action: &FaultAction) {
         patient.settle();
         if patient.written.iter().flatten().any(|passage| matches!(passage, Passage::Stderr(_))) {
@@ -357,6 +361,8 @@ impl Faults {
             FaultAction::Truncate(len) => {
                 vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))]
             }
+            FaultAction::Latin1 if line.is_ascii() => return,
+            FaultAction::Latin1 => vec![Passage::Raw(garble::with_newline(&garble::latin1(&line)))],
             FaultAction::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
             FaultAction::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
             FaultAction::Prefix(text) => {
@@ -395,17 +401,15 @@ impl Faults {
         }
     }
 
-    /// Frames and raw lines out of nothing, towards where `dir` goes.
-    fn make(&self, dir: Direction, items: &[Value]) -> Vec<Passage> {
+    /// Frames and raw lines out of nothing, towards where `way` goes.
+    fn make(&self, way: Way, items: &[Value]) -> Vec<Passage> {
         items
             .iter()
-            .map(|item| match (dir, self.fill(item)) {
-                (Direction::AgentToClient, Value::String(line)) => {
-                    Passage::Raw(garble::with_newline(line.as_bytes()))
-                }
-                (Direction::AgentToClient, frame) => Passage::Send(made(frame)),
-                (Direction::ClientToAgent, Value::String(line)) => Passage::ToAgent(Frame::parse(line)),
-                (Direction::ClientToAgent, frame) => Passage::ToAgent(made(frame)),
+            .map(|item| match (way, self.fill(item)) {
+                (Way::Out, Value::String(line)) => Passage::Raw(garble::with_newline(line.as_bytes())),
+                (Way::Out, frame) => Passage::Send(made(frame)),
+                (Way::In, Value::String(line)) => Passage::Deliver(Frame::parse(line)),
+                (Way::In, frame) => Passage::Deliver(made(frame)),
             })
             .collect()
     }
@@ -416,9 +420,9 @@ impl Faults {
         let mut frame = self.fill(reply);
         frame["id"] = id;
         let frame = made(frame);
-        Some(match patient.dir {
-            Direction::ClientToAgent => Passage::Send(frame),
-            Direction::AgentToClient => Passage::ToAgent(frame),
+        Some(match patient.way {
+            Way::In => Passage::Send(frame),
+            Way::Out => Passage::Deliver(frame),
         })
     }
 
@@ -427,9 +431,9 @@ impl Faults {
         for passage in patient.before {
             self.emit(passage);
         }
-        let whole = match patient.dir {
-            Direction::AgentToClient => Passage::Send(patient.frame),
-            Direction::ClientToAgent => Passage::ToAgent(patient.frame),
+        let whole = match patient.way {
+            Way::Out => Passage::Send(patient.frame),
+            Way::In => Passage::Deliver(patient.frame),
         };
         let written = patient.written.unwrap_or_else(|| vec![whole]);
         // What comes after a frame waits as long as the frame does.
@@ -470,7 +474,7 @@ impl Faults {
             (other, _) => other,
         };
         match passage {
-            Passage::ToAgent(_) | Passage::Exit(_) => self.out.push_back(passage),
+            Passage::Deliver(_) | Passage::Exit(_) => self.out.push_back(passage),
             passage if self.stall.is_some() => self.stalled.push_back(passage),
             passage => self.out.push_back(passage),
         }
@@ -478,9 +482,9 @@ impl Faults {
 }
 
 impl Patient {
-    fn new(dir: Direction, frame: Frame, value: Value) -> Self {
+    fn new(way: Way, frame: Frame, value: Value) -> Self {
         Self {
-            dir,
+            way,
             frame,
             value,
             edited: false,

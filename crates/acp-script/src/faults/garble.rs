@@ -22,6 +22,11 @@ pub(super) fn bad_utf8(line: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The line in Latin-1.
+pub(super) fn latin1(line: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(line).chars().map(|letter| u8::try_from(letter).unwrap_or(b'?')).collect()
+}
+
 /// The line with spaces behind its first byte, so that it stays the same JSON but is `len` bytes long.
 pub(super) fn huge(line: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len.max(line.len()));

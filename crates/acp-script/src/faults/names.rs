@@ -1,4 +1,4 @@
-//! Other ids for the agent's requests, and the way back.
+//! Other ids for the owner's requests, and the way back.
 
 use acp_rpc::Frame;
 use serde_json::{Value, json};
@@ -7,11 +7,12 @@ use super::engine::{Faults, Patient};
 use super::{IdStyle, edit};
 
 impl Faults {
-    /// Changes the id of a request of the agent, and keeps the way back.
+    /// Changes the id of a request of the owner, and keeps the way back.
     pub(super) fn rename(&mut self, patient: &mut Patient, style: IdStyle) {
         let Some(id) = patient.value.get("id").cloned() else { return };
         let other = match style {
             IdStyle::Text => Value::String(id.to_string()),
+            IdStyle::Down => json!(1000 - id.as_i64().unwrap_or_default()),
             IdStyle::Fraction => json!(id.as_f64().unwrap_or_default() + 0.5),
             IdStyle::Null => Value::Null,
             IdStyle::Bool => Value::Bool(true),

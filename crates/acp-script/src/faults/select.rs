@@ -1,15 +1,14 @@
 //! Which frames a fault concerns.
 
 use acp_match::Vars;
-use acp_proto::Direction;
 use acp_rpc::{Frame, Reply, View};
 use serde_json::Value;
 
-use super::{FrameKind, Select};
+use super::{FrameKind, Select, Way};
 
 /// A frame on its way, as selectors see it.
 pub(crate) struct Seen<'a> {
-    pub(crate) dir: Direction,
+    pub(crate) way: Way,
     pub(crate) frame: &'a Frame,
     /// The method of the request that a response answers.
     pub(crate) answers: Option<&'a str>,
@@ -20,7 +19,7 @@ impl Select {
     /// Whether the frame is meant, counts and chance aside.
     pub(crate) fn means(&self, seen: &Seen<'_>, vars: &Vars) -> bool {
         self.at.is_none()
-            && self.on == seen.dir
+            && self.on == seen.way
             && self.kind.is_none_or(|kind| is(kind, seen.frame))
             && (self.method.is_empty()
                 || seen.frame.method().is_some_and(|method| among(&self.method, method)))

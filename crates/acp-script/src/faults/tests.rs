@@ -1,5 +1,4 @@
 use super::*;
-use acp_proto::Direction;
 use acp_rpc::Frame;
 use serde_json::json;
 
@@ -12,7 +11,7 @@ fn drain(faults: &mut Faults) -> Vec<String> {
     std::iter::from_fn(|| faults.poll())
         .map(|passage| match passage {
             Passage::Send(frame) => format!("> {}", frame.text().unwrap()),
-            Passage::ToAgent(frame) => format!("< {}", frame.text().unwrap()),
+            Passage::Deliver(frame) => format!("< {}", frame.text().unwrap()),
             Passage::Raw(bytes) => format!("# {}", String::from_utf8_lossy(&bytes)),
             other => format!("{other:?}"),
         })
@@ -174,7 +173,7 @@ fn a_short_spec_is_a_fault() {
     assert_eq!(fault.select.method, ["session/update"]);
     assert_eq!((fault.select.skip, fault.select.times), (2, Some(1)));
     assert_eq!(parse_spec("exit=7@session/prompt").unwrap().select.to, ["session/prompt"]);
-    assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Direction::ClientToAgent);
+    assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Way::In);
     assert!(
         matches!(parse_spec("delay=200ms").unwrap().r#do[0], FaultAction::Delay(Time(time)) if time.as_millis() == 200)
     );
