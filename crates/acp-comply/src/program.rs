@@ -445,6 +445,14 @@ pub struct MessageCapture {
 }
 
 impl MessageCapture {
+    /// The value that is meant, or the part of it.
+    pub(crate) fn take(&self, message: &Value, held: &[String], opens: bool) -> Option<Value> {
+        let found = self.find(message, held, opens)?;
+        let Some(part) = &self.part else { return Some(found.clone()) };
+        let text = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+        acp_match::first_group(part, &text).map(Value::String)
+    }
+
     /// The first value in a message that is meant. `held` are values that the runner's own requests set after a session
     /// is opened: what must differ from the present value differs from those too, and when the message opens a session,
     /// from them rather than from what it says.

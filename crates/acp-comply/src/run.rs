@@ -39,6 +39,7 @@
 mod api;
 mod asking;
 mod claims;
+mod client;
 mod expecting;
 mod finish;
 mod hearing;
@@ -95,6 +96,8 @@ pub struct Run {
     actions: VecDeque<RunAction>,
     inbox: Inbox,
     joining: joining::Joining,
+    /// What only a test of a client has.
+    client: Option<Box<client::ClientSide>>,
     wire: Wire,
     own: Option<Own>,
     next_own: i64,
@@ -160,6 +163,8 @@ enum State {
     Exiting(Duration),
     /// Looking at a file or the stub's log.
     Looking(Looking),
+    /// What only a test of a client waits for.
+    Client(client::Waiting),
     /// All steps done; answers that must be errors are still out, until then.
     Draining(Duration),
     /// The outcome is out.
@@ -207,6 +212,8 @@ struct Wire {
     last_request: Option<Id>,
     /// Requests of the test that were answered.
     answered: BTreeSet<Id>,
+    /// Requests of the test whose connection ended before they were answered.
+    lost: BTreeSet<Id>,
     /// Something went out that is no good frame; it may be answered with any id.
     unruly: bool,
     /// The requests of the test, by id; of two with one id, the later.
@@ -244,6 +251,8 @@ struct SettingUp {
 struct Sent {
     method: Option<String>,
     frame: Sighting,
+    /// To which launch of the agent's client it went, in a test of a client.
+    launch: u32,
 }
 
 /// What was reached so far.
@@ -279,6 +288,7 @@ impl Run {
         arena.iter_mut().for_each(|step| put_into_words(step, &setup));
         let evidence = claims::evidence_of(&program, &arena);
         let limits = setup.limits;
+        let has_client = program.client.is_some();
         Run {
             program,
             setup,
@@ -290,6 +300,7 @@ impl Run {
             actions: VecDeque::new(),
             inbox: Inbox::new(limits),
             joining: joining::Joining::default(),
+            client: has_client.then(|| Box::new(client::ClientSide::new())),
             wire: Wire::default(),
             own: None,
             next_own: OWN_IDS,
@@ -314,10 +325,10 @@ impl Run {
 
     /// Takes in an event that happened at `now`, counted from the beginning of the test.
     pub fn handle(&mut self, now: Duration, event: RunEvent) {
-        if matches!(self.state, State::Over) {
-            return;
-        }
         self.now = self.now.max(now);
+        if matches!(self.state, State::Over) {
+            return self.after_the_end(event);
+        }
         match event {
             RunEvent::Started => self.started(),
             RunEvent::Heard(frame) => self.heard(&frame),
@@ -342,18 +353,20 @@ impl Run {
             }
             RunEvent::Lost(reason) => self.end(TestEnding::Gone(reason)),
             RunEvent::Fault(reason) => self.end(TestEnding::Fault(reason)),
-            RunEvent::Launched { .. }
-            | RunEvent::HeardFrom { .. }
-            | RunEvent::LaunchChanged { .. }
-            | RunEvent::Driven { .. }
-            | RunEvent::DriverRecord(_)
-            | RunEvent::Http(_)
-            | RunEvent::Process { .. }
-            | RunEvent::StderrTaken { .. }
-            | RunEvent::Judged(_)
-            | RunEvent::Tick => {}
+            RunEvent::Tick => {}
+            other => self.client_event(other),
         }
+        self.give_due_answers();
         self.advance();
+    }
+
+    /// The outcome is out. A client that ends may still ask the agent something, and waits for the answer.
+    fn after_the_end(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::HeardFrom { launch, frame } => self.answer_after_the_end(launch, &frame),
+            event @ (RunEvent::Launched { .. } | RunEvent::LaunchChanged { .. }) => self.client_event(event),
+            _ => {}
+        }
     }
 
     /// The next thing to do, if any.
@@ -385,12 +398,15 @@ impl Run {
             | State::Exiting(until)
             | State::Draining(until) => Some(*until),
             State::Looking(looking) => looking.next,
+            State::Client(waiting) => Run::client_deadline(waiting),
         };
         let lag = match (self.wire.closed, &self.wire.exit) {
             (Some(closed), None) if !matches!(self.state, State::Over) => Some(closed + EXIT_LAG),
             _ => None,
         };
-        [own, lag.filter(|lag| *lag > self.now)].into_iter().flatten().min()
+        let gone = self.client_gone_at().filter(|_| !matches!(self.state, State::Over));
+        let later = [lag, gone].into_iter().flatten().filter(|time| *time > self.now);
+        later.chain(own).chain(self.due_answer()).min()
     }
 
     /// The error with which the agent answered a request of the runner's own, when there was one.
@@ -398,7 +414,8 @@ impl Run {
         self.refusal.as_ref()
     }
 
-    /// The agent's answer to the runner's introduction, when there was one.
+    /// The agent's answer to the runner's introduction, when there was one. In a test of a client: what the client said of
+    /// itself when it introduced itself first, its params.
     pub fn introduction(&self) -> Option<&Value> {
         self.introduction.as_ref()
     }
@@ -444,9 +461,12 @@ impl Run {
                 if let Some(ending) = self.hindrance() {
                     return self.end(ending);
                 }
+                self.state = State::Ready;
+                if self.client.is_some() {
+                    return;
+                }
                 let offered = self.program.client_capabilities.clone();
                 self.actions.push_back(RunAction::Offer(offered));
-                self.state = State::Ready;
                 if self.program.handshake == Handshake::Always {
                     self.introduce();
                 }
@@ -476,6 +496,7 @@ impl Run {
                 State::Starting(until) => self.check_start(until),
                 State::Exiting(until) => self.check_exit(until),
                 State::Looking(_) => self.check_look(),
+                State::Client(_) => self.check_client(),
                 State::Draining(until) => self.check_drain(until),
             };
             if !moved {
@@ -489,8 +510,11 @@ impl Run {
         if factor.is_finite() && factor > 0.0 { time.mul_f64(factor) } else { time }
     }
 
-    /// The agent is gone, and whatever could still come has come.
+    /// What is tested is gone, and whatever could still come has come.
     fn is_gone(&self) -> bool {
+        if self.client.is_some() {
+            return self.client_gone_at().is_some_and(|gone| self.now >= gone);
+        }
         let lagged = self.wire.closed.is_some_and(|closed| self.now >= closed + EXIT_LAG);
         self.wire.exit.is_some() || lagged
     }
@@ -500,14 +524,16 @@ impl Run {
         self.is_idle().then(|| self.wire.last_activity + self.scaled(SILENCE))
     }
 
-    /// What the test asked is answered, and what the agent asked is too.
+    /// What the test asked is answered, and what the agent asked is too. What a client does may come from a person, so its
+    /// silence says nothing.
     fn is_idle(&self) -> bool {
-        self.wire.asked && self.wire.outstanding.is_empty() && self.wire.pending.is_empty()
+        self.client.is_none() && self.wire.asked && self.wire.outstanding.is_empty() && self.wire.pending.is_empty()
     }
 
     fn gone_words(&self) -> String {
         match &self.wire.exit {
             Some(exit) => format!("the agent {exit}"),
+            None if self.client.is_some() => "the client ended".to_owned(),
             None => "the agent closed its output".to_owned(),
         }
     }

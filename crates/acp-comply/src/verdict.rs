@@ -309,7 +309,13 @@ fn claim_results(evidence: &TestEvidence, judged: JudgeReport<'_>) -> Vec<ClaimR
 
 /// Whether a finding of the judge is about something that the test claims.
 pub(crate) fn is_claimed(finding: &FindingRef, claims: &[ClaimId]) -> bool {
-    finding.blame == Side::Agent && claims.iter().any(|claim| claim.row() == finding.requirement)
+    let is_meant = |claim: &ClaimId| claim.row() == finding.requirement && finding.blame == bound_side(claim.row());
+    claims.iter().any(is_meant)
+}
+
+/// The side that a requirement binds.
+fn bound_side(row: &str) -> Side {
+    registry().get(row).map_or(Side::Agent, |row| row.binds)
 }
 
 /// A claim that nothing broke: held only if the situation arose.
@@ -324,6 +330,8 @@ fn unbroken(
     }
     let arose = match steps.watched.get(claim) {
         Some(_) if steps.has_witness.contains(claim) => steps.witnessed.contains(claim),
+        // A client's silence is shown by a witness, or by another test that saw it do the thing.
+        Some(did_something) if bound_side(claim.row()) == Side::Client => *did_something,
         Some(did_something) => *did_something || exercised.contains(claim.as_str()),
         // What no step of the file shows is the judge's alone.
         None => !steps.shown_by_steps.contains(claim) && exercised.contains(claim.as_str()),

@@ -74,6 +74,14 @@ impl Text {
     }
 }
 
+/// What the first group of a regular expression takes from a text; the whole match when it has no group.
+pub fn first_group(source: &str, text: &str) -> Option<String> {
+    let regex = RegexBuilder::new(source).backtrack_limit(BACKTRACK_LIMIT).build().ok()?;
+    let found = regex.captures(text).ok()??;
+    let part = if found.len() > 1 { found.get(1) } else { found.get(0) };
+    part.map(|part| part.as_str().to_owned())
+}
+
 /// `^`, then literal characters or escaped punctuation, then `$`: the same meaning without an engine.
 fn plain(source: &str) -> Option<Text> {
     let from_start = source.starts_with('^');

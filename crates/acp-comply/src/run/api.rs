@@ -124,6 +124,8 @@ pub struct DriverCan {
     pub own: BTreeSet<String>,
     /// The ways to answer questions for permission that it has: `allow`, `reject`, `leave`.
     pub permissions: BTreeSet<String>,
+    /// Those of the verbs that only prepare the next start of the client: words of its command line.
+    pub prepares: BTreeSet<String>,
     /// The client opens a session only when it has a prompt for it.
     pub opens_by_prompt: bool,
     /// How long the client may take to start, before the factor.
@@ -140,6 +142,7 @@ impl Default for DriverCan {
             verbs: BTreeSet::new(),
             own: BTreeSet::new(),
             permissions: BTreeSet::new(),
+            prepares: BTreeSet::new(),
             opens_by_prompt: false,
             start: Duration::from_secs(10),
             verb: Duration::from_secs(10),

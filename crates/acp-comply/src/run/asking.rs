@@ -42,6 +42,9 @@ impl Run {
             let reason = "the test opens a second connection, which this target does not offer".to_owned();
             return Some(TestEnding::NotApplicable { reason, blocked: true });
         }
+        if let Some(ending) = self.client_hindrance() {
+            return Some(ending);
+        }
         if let Some(reason) = self.program.needs.iter().find_map(|name| self.setup.missing.get(name)) {
             return Some(TestEnding::NotReached(reason.clone()));
         }
@@ -105,6 +108,7 @@ impl Run {
             match known {
                 Some(value) => {
                     if let Err(reason) = holds(condition, value) {
+                        let reason = self.unstated(condition).unwrap_or(reason);
                         return Some(TestEnding::NotApplicable { reason, blocked: false });
                     }
                 }
@@ -116,6 +120,14 @@ impl Run {
             }
         }
         None
+    }
+
+    /// A capability that a client under test does not state, in words.
+    fn unstated(&self, condition: &Precondition) -> Option<String> {
+        let is_meant = self.client.is_some()
+            && condition.subject == Subject::ClientCapabilities
+            && condition.must_be == Value::Bool(true);
+        is_meant.then(|| format!("the client does not state {}", condition.path))
     }
 
     pub(super) fn introduce(&mut self) {
@@ -254,7 +266,7 @@ impl Run {
         self.wire.last_request.clone_from(&id);
         self.wire.answered.extend(id.clone());
         let (at, kind) = (self.now, MessageKind::Response);
-        self.inbox.push(Message { at, kind, value, id, method: None, consumed: false, joined: None }, 0)
+        self.inbox.push(Message { at, kind, value, id, method: None, launch: 0, consumed: false, joined: None }, 0)
     }
 
     /// The next request that this agent needs before the session can be used; after the last one the step is done.

@@ -191,7 +191,7 @@ impl Run {
 
     /// A request of ours was never answered, although the agent waits for nothing from us.
     pub(super) fn unanswered(&mut self, words: &str, frames: &[Sighting]) -> Option<Grade> {
-        let claim = self.setup.table.broken_by.unanswered.clone()?;
+        let claim = self.setup.table.broken_by.unanswered.clone().filter(|_| self.client.is_none())?;
         if self.wire.left_waiting || !self.wire.pending.is_empty() || !self.program.is_claimed() {
             return None;
         }
@@ -202,6 +202,9 @@ impl Run {
 
     /// Ends a test with claims that an unexpected request to log in got in the way of; `true` when it did.
     pub(super) fn meets_login(&mut self) -> bool {
+        if self.client.is_some() {
+            return false;
+        }
         let Some((message, frame)) = self.login_wanted().map(|(text, frame)| (text.to_owned(), frame)) else {
             return false;
         };
@@ -234,7 +237,7 @@ impl Run {
     /// A message of the agent as evidence.
     pub(super) fn heard_at(&self, index: usize) -> Option<Sighting> {
         let message = self.inbox.messages().get(index)?;
-        Some(sighting(millis(message.at), Direction::AgentToClient, &message.value.to_string()))
+        Some(sighting(millis(message.at), self.heard_direction(), &message.value.to_string()))
     }
 
     /// A request of the test as evidence.

@@ -4,6 +4,7 @@
 //! one over to another expectation that it fits too, so the order of the list in the file never decides.
 
 use super::claims::Unmet;
+use super::client::LaunchFilter;
 use super::inbox::{Inbox, Message};
 use super::{BY_ITSELF, Run, State, TestEnding, Wire};
 use crate::program::{Envelope, Expect, Marks, MessageCapture, MessageKind};
@@ -58,6 +59,9 @@ pub(super) struct Choice {
     pub bound: Bound,
     pub line: usize,
     pub source: Value,
+    launch: LaunchFilter,
+    /// Only a message that came until then.
+    latest: Option<Duration>,
     breaks: Vec<ClaimId>,
     inconclusive: Option<String>,
     witness: Vec<ClaimId>,
@@ -82,11 +86,17 @@ impl Item {
 
     /// The first of its shapes that the message has.
     fn chosen(&self, message: &Message) -> Option<&Choice> {
-        self.choices.iter().find(|choice| message.is(choice.kind, &choice.pattern))
+        self.choices.iter().find(|choice| choice.takes(message))
     }
 }
 
 impl Choice {
+    fn takes(&self, message: &Message) -> bool {
+        message.is(self.kind, &self.pattern)
+            && self.launch.takes(message.launch)
+            && self.latest.is_none_or(|latest| message.at <= latest)
+    }
+
     /// Whether it meets the expectation without breaking anything.
     fn is_plain(&self) -> bool {
         self.breaks.is_empty() && self.inconclusive.is_none()
@@ -183,7 +193,7 @@ impl Expecting {
                 }
                 _ => true,
             };
-            is_bound && message.is(choice.kind, &choice.pattern)
+            is_bound && choice.takes(message)
         })
     }
 
@@ -197,7 +207,11 @@ impl Expecting {
             item.choices.iter().all(|choice| {
                 choice.kind == MessageKind::Response
                     && match &choice.bound {
-                        Bound::Id(id) => wire.answered.contains(id) && !wire.outstanding.contains(id),
+                        Bound::Id(id) => {
+                            wire.lost.contains(id)
+                                || (wire.answered.contains(id) && !wire.outstanding.contains(id))
+                        }
+                        Bound::Last if wire.last_request.as_ref().is_some_and(|id| wire.lost.contains(id)) => true,
                         Bound::Last => {
                             let is_plain = !wire.unruly && wire.partial.is_empty();
                             is_plain && wire.asked && wire.outstanding.is_empty()
@@ -266,11 +280,19 @@ impl Run {
             bound,
             line: envelope.line,
             source: envelope.pattern.clone(),
+            launch: self.launch_filter(envelope.launch),
+            latest: envelope.within.map(|within| self.taken_last() + self.scaled(within)),
             breaks: envelope.breaks.clone(),
             inconclusive: envelope.inconclusive.clone(),
             witness: envelope.witness.clone(),
             provides: envelope.provides.clone(),
         })
+    }
+
+    /// When the last message came that a step took, or else when the present step began.
+    fn taken_last(&self) -> Duration {
+        let message = self.tally.taken.and_then(|index| self.inbox.messages().get(index));
+        message.map_or(self.step_began, |message| message.at)
     }
 
     pub(super) fn expect_deadline(&self, expecting: &Expecting) -> Duration {
@@ -348,15 +370,10 @@ impl Run {
                 let opens = message
                     .get("result")
                     .is_some_and(|result| find(result, &self.setup.table.session_id).is_some());
-                capture.find(message, &held, opens).cloned()
+                capture.take(message, &held, opens)
             });
             match value {
-                Some(value) => {
-                    if let Some(name) = &capture.note {
-                        self.notes.push(format!("{name}: {value}"));
-                    }
-                    self.vars.set(capture.var.as_str(), value);
-                }
+                Some(value) => self.captured(capture, value),
                 None if from.is_empty() => {}
                 None if capture.unless.is_some() => {
                     return self.end(TestEnding::NotReached(capture.unless.clone().unwrap_or_default()));

@@ -19,6 +19,7 @@ impl Run {
         if matches!(self.state, State::Over) {
             return;
         }
+        self.close_turns();
         let ending = self.settle(ending);
         let is_whole = matches!(ending, TestEnding::Completed);
         if !matches!(ending, TestEnding::Unmet(_) | TestEnding::Gone(_)) {
@@ -39,6 +40,12 @@ impl Run {
 
     /// An ending may be something else on a second look.
     fn settle(&mut self, ending: TestEnding) -> TestEnding {
+        if self.client.is_some() {
+            return match ending {
+                TestEnding::Gone(reason) => self.not_reached(reason),
+                other => other,
+            };
+        }
         let is_claimed = self.program.is_claimed();
         let is_unasked = !self.wire.exit_wanted && !self.wire.input_closed;
         let ending = match ending {
@@ -130,12 +137,8 @@ impl Run {
         if self.inbox.noise > 0 {
             let count = self.inbox.noise;
             let first = self.inbox.first_noise.as_deref().unwrap_or("");
-            let lines = if count == 1 {
-                "line from the agent is not a message"
-            } else {
-                "lines from the agent are not messages"
-            };
-            outcome.notes.push(format!("{count} {lines}: {first:?}"));
+            let (lines, are) = if count == 1 { ("line", "is not a message") } else { ("lines", "are not messages") };
+            outcome.notes.push(format!("{count} {lines} from {} {are}: {first:?}", self.peer()));
         }
         outcome.unanswered = self.wire.outstanding.iter().map(ToString::to_string).collect();
         outcome.exit.clone_from(&self.wire.exit);

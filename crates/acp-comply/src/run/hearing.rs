@@ -17,7 +17,8 @@ const QUOTED: usize = 120;
 
 impl Run {
     pub(super) fn heard(&mut self, frame: &Frame) {
-        self.inbox.record(self.now, Direction::AgentToClient, frame.raw());
+        let direction = self.heard_direction();
+        self.inbox.record(self.now, direction, frame.raw());
         self.wire.last_activity = self.now;
         match frame.view() {
             View::Batch(frames) => frames.iter().for_each(|frame| self.heard_one(frame)),
@@ -35,8 +36,8 @@ impl Run {
             if is_own {
                 return self.own_answered(&value);
             }
-            if id.as_ref().is_some_and(|id| self.is_past_own(id)) {
-                return;
+            if let Some(id) = id.as_ref().filter(|id| self.is_past_own(id)) {
+                return self.own_is_answered(id);
             }
             self.answered(&value, id.as_ref());
         }
@@ -51,18 +52,28 @@ impl Run {
             self.inbox.part(before);
         }
         let joined = joined.map(|joined| Box::new(joined.value));
-        let message = Message { at: self.now, kind, value, id, method, consumed: false, joined };
+        let launch = self.client.as_ref().map_or(0, |client| client.from());
+        self.meet_client(method.as_deref(), &value);
+        let message = Message { at: self.now, kind, value, id, method, launch, consumed: false, joined };
         let kept = self.inbox.push(message, size);
         if !kept {
             let count = self.inbox.messages().len();
             let reason =
-                format!("the agent sent more than this test keeps ({count} messages); it was stopped there");
+                format!("{} sent more than this test keeps ({count} messages); it was stopped there", self.peer());
             return self.unmet(Unmet::new(BreakKind::Wrong, reason));
         }
         match kind {
             MessageKind::ClientRequest => self.asked(frame),
             MessageKind::Notification => self.told(frame),
             MessageKind::Response => {}
+        }
+    }
+
+    /// A client that is tested introduces itself.
+    fn meet_client(&mut self, method: Option<&str>, value: &Value) {
+        let introduces = method == Some(self.setup.table.introduction.method.as_str());
+        if self.client.is_some() && introduces && self.introduction.is_none() {
+            self.introduction = Some(value.get("params").cloned().unwrap_or(Value::Null));
         }
     }
 
@@ -80,6 +91,9 @@ impl Run {
         if let Some(answer) = self.canned_reply(index) {
             return self.write(answer);
         }
+        if self.client.is_some() {
+            return self.client_tells(index);
+        }
         let asks = frame.method().is_some_and(|method| self.setup.table.asks.iter().any(|ask| ask == method));
         if asks && !self.stays_silent(index) {
             self.actions.push_back(RunAction::AskProvider(frame.clone()));
@@ -90,6 +104,9 @@ impl Run {
     fn asked(&mut self, frame: &Frame) {
         let Some(id) = frame.id() else { return };
         let index = self.inbox.messages().len() - 1;
+        if self.client.is_some() {
+            return self.client_asks(id, index);
+        }
         if let Some(reply) = self.canned_reply(index) {
             self.write(reply);
             return;
@@ -125,7 +142,8 @@ impl Run {
             let session = named.or_else(|| find(value, &path?).cloned());
             self.wire.setting_up.due.extend(session.filter(Value::is_string));
         }
-        if self.own_introduction.as_ref() == Some(id)
+        if self.client.is_none()
+            && self.own_introduction.as_ref() == Some(id)
             && let Some(result) = value.get("result")
         {
             self.introduction = Some(result.clone());
@@ -139,8 +157,8 @@ impl Run {
             } else {
                 let reason = format!("the answer to request {id} should be an error, but it succeeded");
                 let did =
-                    format!("the agent answered {} with a result, not with an error", self.request_words(id));
-                let answer = sighting(millis(self.now), Direction::AgentToClient, &value.to_string());
+                    format!("{} answered {} with a result, not with an error", self.peer(), self.request_words(id));
+                let answer = sighting(millis(self.now), self.heard_direction(), &value.to_string());
                 let frames = self.sent_as(id).into_iter().chain([answer]);
                 let mut unmet = Unmet::new(BreakKind::Wrong, reason).did(did).frames(frames);
                 unmet.shows = Some(marks.shows);
@@ -171,9 +189,13 @@ impl Run {
             && offered.is_some_and(|methods| !methods.is_empty())
     }
 
-    /// Writes a line to the agent.
+    /// Writes a line to what is tested.
     pub(super) fn write(&mut self, line: impl Into<Bytes>) {
         let line = line.into();
+        if let Some(client) = &self.client {
+            let launch = client.current();
+            return self.write_to(launch, line);
+        }
         self.inbox.record(self.now, Direction::ClientToAgent, &line);
         self.wire.last_activity = self.now;
         self.actions.push_back(RunAction::Write(line));

@@ -16,6 +16,8 @@ pub(super) struct Message {
     pub value: Value,
     pub id: Option<Id>,
     pub method: Option<String>,
+    /// The launch of the agent that it came to, in a test of a client.
+    pub launch: u32,
     /// An expectation took it.
     pub consumed: bool,
     /// The same with the whole text in place of its piece, when it is the latest piece of a text.

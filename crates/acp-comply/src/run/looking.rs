@@ -145,7 +145,7 @@ impl Run {
         match verdict {
             Ok(()) => {
                 self.tally.met += 1;
-                if is_absence {
+                if is_absence && self.client.is_none() {
                     let did_something = self.turn_did_something();
                     self.watched(did_something);
                 } else {

@@ -51,7 +51,8 @@ impl Run {
             return self.unmet(Unmet::new(BreakKind::Absent, "nothing could match"));
         };
         let reason = self.explain(expecting, item, choice, is_gone);
-        let is_unasked = is_gone && !self.wire.exit_wanted && !self.wire.input_closed;
+        let is_unasked =
+            is_gone && !self.wire.exit_wanted && !self.wire.input_closed && self.client.is_none();
         if is_unasked {
             let reason = if self.program.is_claimed() { self.gone_instead(choice) } else { reason };
             return self.end(TestEnding::Gone(reason));
@@ -106,7 +107,7 @@ impl Run {
         closest: Option<&Closest>,
     ) -> (BreakKind, String, Vec<Sighting>) {
         if let Some(index) = expecting.early {
-            let did = format!("the agent sent {} before what must come first", wanted(choice));
+            let did = format!("{} sent {} before what must come first", self.peer(), wanted(choice));
             return (BreakKind::Wrong, did, self.frames_about(index));
         }
         if let Some(closest) = closest.filter(|closest| closest.is_answer) {
@@ -116,17 +117,23 @@ impl Run {
         let request = self.request_of(choice);
         let Some(id) = request.filter(|_| choice.kind == MessageKind::Response) else {
             let frames = closest.and_then(|closest| self.heard_at(closest.index));
-            let did = format!("the agent sent no {} within {waited} ms", wanted(choice));
+            let when = if self.is_gone() { "before it ended".to_owned() } else { format!("within {waited} ms") };
+            let did = format!("{} sent no {} {when}", self.peer(), wanted(choice));
             return (BreakKind::Absent, did, frames.into_iter().collect());
         };
         let frames: Vec<Sighting> = self.sent_as(&id).into_iter().collect();
         if let Some(stray) = self.stray_answer() {
             let given = self.inbox.messages()[stray].id.as_ref().map_or("no".to_owned(), ToString::to_string);
-            let did = format!("the agent answered {} with the id {given}", self.request_words(&id));
+            let did = format!("{} answered {} with the id {given}", self.peer(), self.request_words(&id));
             let frames = frames.into_iter().chain(self.heard_at(stray)).collect();
             return (BreakKind::Wrong, did, frames);
         }
-        let did = format!("the agent did not answer {} within {waited} ms", self.request_words(&id));
+        if self.wire.lost.contains(&id) {
+            let did =
+                format!("{} closed the connection before it answered {}", self.peer(), self.request_words(&id));
+            return (BreakKind::Wrong, did, frames);
+        }
+        let did = format!("{} did not answer {} within {waited} ms", self.peer(), self.request_words(&id));
         (BreakKind::Absent, did, frames)
     }
 
@@ -169,10 +176,11 @@ impl Run {
         let message = &self.inbox.messages()[index];
         match (&message.id, message.kind, &message.method) {
             (Some(id), MessageKind::Response, _) => {
-                format!("the agent answered {} with {}", self.request_words(id), answer_words(&message.value))
+                let (peer, request) = (self.peer(), self.request_words(id));
+                format!("{peer} answered {request} with {}", answer_words(&message.value))
             }
-            (_, _, Some(method)) => format!("the agent sent {method}"),
-            _ => "the agent sent an answer without an id".to_owned(),
+            (_, _, Some(method)) => format!("{} sent {method}", self.peer()),
+            _ => format!("{} sent an answer without an id", self.peer()),
         }
     }
 
@@ -186,7 +194,7 @@ impl Run {
         } else if self.now >= expecting.until {
             format!("the expected {label} did not come within {waited} ms")
         } else if self.patience_ends().is_some_and(|ends| self.now >= ends) {
-            format!("the expected {label} did not come, and the agent had nothing more to say")
+            format!("the expected {label} did not come, and {} had nothing more to say", self.peer())
         } else {
             format!("the {label} is not as expected")
         };

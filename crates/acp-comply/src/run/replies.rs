@@ -17,7 +17,9 @@ impl Run {
             for (number, expected) in expect.messages.iter().enumerate() {
                 for (choice, envelope) in expected.alternatives.iter().enumerate() {
                     let Some(reply) = &envelope.reply else { continue };
-                    if envelope.kind != message.kind {
+                    if envelope.kind != message.kind
+                        || !self.launch_filter(envelope.launch).takes(message.launch)
+                    {
                         continue;
                     }
                     // A hole that is not filled yet belongs to a step that cannot match yet.
@@ -43,6 +45,7 @@ impl Run {
         let fits = |envelope: &Envelope| {
             envelope.no_reply
                 && envelope.kind == message.kind
+                && self.launch_filter(envelope.launch).takes(message.launch)
                 && Pattern::compile_with(&envelope.pattern, &self.vars)
                     .is_ok_and(|pattern| pattern.matches(&message.value))
         };
@@ -54,10 +57,15 @@ impl Run {
         })
     }
 
-    /// Steps from the last `send` to the next.
+    /// Steps from the last `send` or `drive` to the next.
     fn segment(&self) -> std::ops::Range<usize> {
-        let is_send = |at: &usize| matches!(self.arena[self.order[*at].step].kind, StepKind::Send { .. });
-        let here = self.at.min(self.order.len());
+        let is_send = |at: &usize| match &self.arena[self.order[*at].step].kind {
+            StepKind::Send { .. } => true,
+            StepKind::Client(step) => step.opens_window(),
+            _ => false,
+        };
+        // A verb that is waited for has begun anew already.
+        let here = (self.at + usize::from(self.is_driving())).min(self.order.len());
         let start = (0..here).rev().find(is_send).map_or(0, |at| at + 1);
         let end = (here..self.order.len()).find(is_send).unwrap_or(self.order.len());
         start..end

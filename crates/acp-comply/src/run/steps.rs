@@ -2,14 +2,15 @@
 
 use super::claims::{Unmet, sighting};
 use super::inbox::millis;
-use super::{ERROR_WAIT, Purpose, Run, RunAction, Sent, State, TestEnding, Wire};
+use super::client::LaunchFilter;
+use super::{AgentAct, ERROR_WAIT, Purpose, Run, RunAction, Sent, State, TestEnding, Wire};
 use crate::json::Json;
 use crate::program::{Handshake, MessageKind, RawBytes, StepKind};
 use crate::results::{StepRecord, StepState};
 use crate::table::find;
 use crate::verdict::{BreakKind, Sighting};
 use acp_match::{Fill, Pattern, Template};
-use acp_rpc::{Direction, Frame, View};
+use acp_rpc::{Frame, View};
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
@@ -48,6 +49,12 @@ impl Run {
             }
             StepKind::Delay(time) => self.state = State::Delaying(self.step_began + time),
             StepKind::Raw(bytes) => self.raw(&bytes),
+            StepKind::Close if self.client.is_some() => {
+                if !self.refuse_unlaunched("the agent could end its output") {
+                    self.act(AgentAct::CloseOutput);
+                    self.step_done(None);
+                }
+            }
             StepKind::Close => {
                 self.wire.input_closed = true;
                 self.actions.push_back(RunAction::CloseInput);
@@ -56,7 +63,10 @@ impl Run {
             StepKind::Restart => self.start_again(RunAction::Restart),
             StepKind::Reconnect => self.start_again(RunAction::Reconnect),
             StepKind::PauseRead(time) => {
-                self.actions.push_back(RunAction::PauseRead(time));
+                match self.client {
+                    Some(_) => self.act(AgentAct::PauseRead(time)),
+                    None => self.actions.push_back(RunAction::PauseRead(time)),
+                }
                 self.state = State::Delaying(self.step_began + time);
             }
             StepKind::ExpectExit { timeout, .. } => {
@@ -68,10 +78,7 @@ impl Run {
                 self.begin_look(timeout);
             }
             StepKind::Unknown(name) => self.skip(&name),
-            StepKind::Client(step) => {
-                let reason = format!("the step {:?} is for clients", step.name());
-                self.end(TestEnding::NotApplicable { reason, blocked: true });
-            }
+            StepKind::Client(step) => self.begin_client_step(&step),
             // Repetitions were written out.
             StepKind::Repeat { .. } => self.step_done(None),
         }
@@ -125,6 +132,9 @@ impl Run {
     }
 
     fn refuse_when_gone(&mut self, before: impl FnOnce() -> String) -> bool {
+        if self.client.is_some() {
+            return self.refuse_unlaunched(&before());
+        }
         let is_gone = self.wire.closed.is_some();
         if is_gone {
             let reason = format!("{} before {}", self.gone_words(), before());
@@ -174,7 +184,8 @@ impl Run {
             }
         };
         self.open_window();
-        self.inbox.record(self.now, Direction::ClientToAgent, &bytes);
+        let direction = self.said_direction();
+        self.inbox.record(self.now, direction, &bytes);
         self.wire.last_activity = self.now;
         // What was there before has no line ending, so only the new bytes are searched.
         let mut searched = self.wire.partial.len();
@@ -185,11 +196,14 @@ impl Run {
             self.register(&Frame::parse(line[..end].to_vec()));
             searched = 0;
         }
-        self.actions.push_back(RunAction::WriteRaw(Bytes::from(bytes)));
+        match self.client {
+            Some(_) => self.act(AgentAct::Raw(Bytes::from(bytes))),
+            None => self.actions.push_back(RunAction::WriteRaw(Bytes::from(bytes))),
+        }
         self.step_done(None);
     }
 
-    fn open_window(&mut self) {
+    pub(super) fn open_window(&mut self) {
         self.joining.forget();
         self.wire.window = self.inbox.messages().len();
         self.tally.told = None;
@@ -207,14 +221,18 @@ impl Run {
             let text = frame.text().unwrap_or_default();
             let sent = Sent {
                 method: frame.method().map(str::to_owned),
-                frame: sighting(millis(self.now), Direction::ClientToAgent, text),
+                frame: sighting(millis(self.now), self.said_direction(), text),
+                launch: self.client.as_ref().map_or(0, |client| client.current()),
             };
+            if self.is_current_closed() {
+                self.wire.lost.insert(id.clone());
+            }
             self.wire.sent.insert(id.clone(), sent);
             self.wire.outstanding.push(id.clone());
             self.wire.last_request = Some(id.clone());
             self.wire.asked = true;
         }
-        let Some(method) = frame.method() else { return };
+        let Some(method) = frame.method().filter(|_| self.client.is_none()) else { return };
         let table = self.setup.table.clone();
         let value =
             || frame.text().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or(Value::Null);
@@ -284,10 +302,11 @@ impl Run {
         let StepKind::Forbid { methods, messages, .. } = &self.arena[self.order[self.at].step].kind else {
             return false;
         };
-        let patterns: Vec<(MessageKind, Pattern)> = messages
+        let patterns: Vec<(MessageKind, LaunchFilter, Pattern)> = messages
             .iter()
             .filter_map(|envelope| {
-                Some((envelope.kind, Pattern::compile_with(&envelope.pattern, &self.vars).ok()?))
+                let pattern = Pattern::compile_with(&envelope.pattern, &self.vars).ok()?;
+                Some((envelope.kind, self.launch_filter(envelope.launch), pattern))
             })
             .collect();
         let window = &self.inbox.messages()[self.wire.window..];
@@ -296,13 +315,17 @@ impl Run {
                 .method
                 .as_ref()
                 .is_some_and(|method| methods.iter().any(|glob| glob_matches(glob, method)));
-            by_method || patterns.iter().any(|(kind, pattern)| message.is(*kind, pattern))
+            let by_pattern = |(kind, launch, pattern): &(MessageKind, LaunchFilter, Pattern)| {
+                launch.takes(message.launch) && message.is(*kind, pattern)
+            };
+            by_method || patterns.iter().any(by_pattern)
         });
         if let Some(hit) = hit {
             let (index, hit) = (self.wire.window + hit, &window[hit]);
             let what = hit.method.as_deref().unwrap_or("a response");
-            let reason = format!("the agent sent {what}, which this test forbids, at {} ms", millis(hit.at));
-            let did = format!("the agent sent {what}, which must not come here");
+            let peer = self.peer();
+            let reason = format!("{peer} sent {what}, which this test forbids, at {} ms", millis(hit.at));
+            let did = format!("{peer} sent {what}, which must not come here");
             if self.program.is_claimed() {
                 let frame = self.heard_at(index);
                 self.unmet(Unmet::new(BreakKind::Forbidden, reason).did(did).frames(frame));
@@ -315,7 +338,11 @@ impl Run {
         if !(is_quiet || self.now >= until || self.is_gone()) {
             return false;
         }
-        let did_something = self.turn_did_something();
+        // Silence of a client shows something only when it was seen to do the thing otherwise.
+        let did_something = match self.client {
+            Some(_) => !self.program.needs.is_empty(),
+            None => self.turn_did_something(),
+        };
         self.tally.watched |= did_something;
         self.watched(did_something);
         self.step_done(None);

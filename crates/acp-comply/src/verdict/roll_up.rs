@@ -2,7 +2,7 @@
 
 use super::{ClaimResult, ClaimState, Sighting};
 use crate::results::{AgentRun, FindingRef, TestOutcome};
-use acp_rules::{Grade, Side, registry};
+use acp_rules::{Grade, registry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ pub fn roll_up(agent: &AgentRun, listed: &BTreeMap<String, String>) -> Vec<Requi
             rows.entry(claim.id.row().to_owned()).or_default().claim(test, claim);
         }
     }
-    for finding in agent.findings.iter().filter(|finding| finding.blame == Side::Agent) {
+    for finding in agent.findings.iter().filter(|finding| finding.blame == agent.side) {
         rows.entry(finding.requirement.clone()).or_default().finding(finding);
     }
     for id in agent.exercised.keys() {
@@ -106,7 +106,7 @@ pub fn roll_up(agent: &AgentRun, listed: &BTreeMap<String, String>) -> Vec<Requi
     let order = |id: &str| registry().all().iter().position(|row| row.id == id).unwrap_or(usize::MAX);
     let mut results: Vec<RequirementResult> = rows
         .into_iter()
-        .filter(|(id, _)| registry().get(id).is_none_or(|row| row.binds == Side::Agent))
+        .filter(|(id, _)| registry().get(id).is_none_or(|row| row.binds == agent.side))
         .map(|(id, row)| row.result(id, listed))
         .collect();
     results.sort_by_key(|result| order(&result.id));

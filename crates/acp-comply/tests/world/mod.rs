@@ -1,5 +1,7 @@
 //! A tiny scripted agent and the world around it, in virtual time.
 
+pub mod client;
+
 use acp_comply::{
     Defaults, ExitRecord, FileState, McpCall, Program, Run, RunAction, RunEvent, Setup, TestOutcome,
 };
