@@ -16,7 +16,7 @@ mod forms;
 mod leftovers;
 mod mind;
 pub mod network;
-mod pace;
+pub mod pace;
 pub mod proof;
 pub mod real;
 pub mod room;

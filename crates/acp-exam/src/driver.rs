@@ -255,7 +255,8 @@ impl ClientDriver {
 
     /// How reports describe it: the command line without the folders of this machine.
     pub fn describe(&self) -> String {
-        let words = self.start_words().iter().map(|word| word.rsplit_once("}/").map_or(word.as_str(), |it| it.1));
+        let words =
+            self.start_words().iter().map(|word| word.rsplit_once("}/").map_or(word.as_str(), |it| it.1));
         words.collect::<Vec<_>>().join(" ")
     }
 }

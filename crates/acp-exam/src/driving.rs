@@ -61,7 +61,7 @@ pub(crate) struct ClientHands<'a> {
     /// The latest session that the agent opened.
     pub session: Option<String>,
     /// The client has started the agent at least once.
-    pub has_launched: bool,
+    has_launched: bool,
     screen: ScreenLine,
     keys: VecDeque<typing::Keys>,
     /// The question on the screen has its answer.
@@ -82,6 +82,8 @@ struct OpenDrive {
 #[derive(Debug, PartialEq, Eq)]
 enum EndsWith {
     Process(usize),
+    /// The first start of the agent, or the client's end.
+    Launch,
     Event,
     AllProcesses,
     Keys,
@@ -159,12 +161,24 @@ impl<'a> ClientHands<'a> {
                 let ended = &mut self.processes[process];
                 ended.ended = Some(exit.clone());
                 let words = if has_launched { None } else { Some(unstarted(ended, exit.as_ref())) };
-                self.end_drives(|open| open.ends_with == EndsWith::Process(process) || open.ends_with == EndsWith::Event, words);
+                self.end_drives(
+                    |open| {
+                        open.ends_with == EndsWith::Process(process)
+                            || matches!(open.ends_with, EndsWith::Event | EndsWith::Launch)
+                    },
+                    words,
+                );
             }
-            ProcessNews::Line { line, .. } => self.heard(&line),
-            ProcessNews::Screen { bytes, .. } => self.seen(&bytes),
+            ProcessNews::Line(line) => self.heard(&line),
+            ProcessNews::Screen(bytes) => self.seen(&bytes),
         }
         self.look();
+    }
+
+    /// The client has started the agent.
+    pub fn launched(&mut self) {
+        self.has_launched = true;
+        self.end_drives(|open| open.ends_with == EndsWith::Launch, None);
     }
 
     /// When to [`look`](ClientHands::look) again without an event.
@@ -183,7 +197,10 @@ impl<'a> ClientHands<'a> {
         self.press();
         let now = Instant::now();
         let all_ended = self.processes.iter().all(|process| !process.is_alive());
-        self.end_drives(|open| open.until <= now || (all_ended && open.ends_with == EndsWith::AllProcesses), None);
+        self.end_drives(
+            |open| open.until <= now || (all_ended && open.ends_with == EndsWith::AllProcesses),
+            None,
+        );
         if self.is_running() != self.was_running {
             self.was_running = self.is_running();
             self.tell_record();
@@ -265,7 +282,8 @@ impl<'a> ClientHands<'a> {
     /// Starts a process of the client.
     fn start(&mut self, verb: &str, words: &[String], output: OutputUse) -> Result<usize, DriveOutcome> {
         let number = self.processes.len();
-        let process = ClientProcess::start(number, verb, words, self.place, &self.guard, output, &self.news.0);
+        let process =
+            ClientProcess::start(number, verb, words, self.place, &self.guard, output, &self.news.0);
         self.processes.push(process.map_err(DriveOutcome::Failed)?);
         self.flags.1.clear();
         Ok(number)

@@ -88,7 +88,9 @@ async fn serve(mut stream: TcpStream, path: String, seen: Arc<Seen>) {
         seen.changed.notify_one();
         let _ = stream.write_all(ANSWER).await;
     } else {
-        let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+        let _ = stream
+            .write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .await;
     }
     let _ = stream.shutdown().await;
 }

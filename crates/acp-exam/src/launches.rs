@@ -68,7 +68,10 @@ struct Register {
 
 impl LaunchDoor {
     /// Waits for stubs on a socket in `folder`.
-    pub fn local(folder: &Path, habits: StubHabits) -> std::io::Result<(LaunchDoor, mpsc::Receiver<LaunchEvent>)> {
+    pub fn local(
+        folder: &Path,
+        habits: StubHabits,
+    ) -> std::io::Result<(LaunchDoor, mpsc::Receiver<LaunchEvent>)> {
         let (path, kept) = place(folder)?;
         let listener = UnixListener::bind(&path)?;
         let (register, events) = Register::new();

@@ -101,7 +101,8 @@ impl ExamPlace {
         }
         if let Some(path) = &driver.agent.path {
             let content = driver.agent.json.clone();
-            let content = content.or_else(|| driver.agent.text.clone().map(Value::String)).unwrap_or_default();
+            let content =
+                content.or_else(|| driver.agent.text.clone().map(Value::String)).unwrap_or_default();
             let path = self.cell.home.join(values.fill_text(path)?);
             write(&path, &render(&content, &values)?).map_err(fault)?;
         }
@@ -166,7 +167,8 @@ impl AgentAddress {
             words = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
         }
         if form == AgentForm::Name {
-            let name: String = program.id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            let name: String =
+                program.id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let name = format!("exam-{name}");
             let start = shlex::try_join(words.iter().map(String::as_str)).map_err(std::io::Error::other)?;
             let path = programs.join(&name);

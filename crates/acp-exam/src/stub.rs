@@ -55,7 +55,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         let stream = UnixStream::connect(&socket).await;
-        let stream = stream.map_err(|error| format!("cannot reach the runner; is the test over? ({error})"))?;
+        let stream =
+            stream.map_err(|error| format!("cannot reach the runner; is the test over? ({error})"))?;
         serve(stream, &added).await.map_err(|error| format!("lost the runner: {error}"))
     });
     // A read of standard input may be under way in a thread: it must not hold the process back.
@@ -85,7 +86,9 @@ async fn serve(stream: UnixStream, added: &[String]) -> std::io::Result<u8> {
     for (name, kind) in SIGNALS {
         let mut signals = signal(kind)?;
         let tell = tell.clone();
-        tokio::spawn(async move { while signals.recv().await.is_some() && tell.send(Happened::Signal(name)).await.is_ok() {} });
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() && tell.send(Happened::Signal(name)).await.is_ok() {}
+        });
     }
     let mut reader = reader;
     let Some(ToStub::Habits(habits)) = frames::read_order(&mut reader).await? else { return Ok(0) };
@@ -134,7 +137,8 @@ async fn live(
             Happened::Signal(name) => {
                 say(runner, &FromStub::Signal(name.to_owned())).await?;
                 if !ignores(name) {
-                    let kind = SIGNALS.iter().find(|(known, _)| *known == name).map_or(0, |it| it.1.as_raw_value());
+                    let kind =
+                        SIGNALS.iter().find(|(known, _)| *known == name).map_or(0, |it| it.1.as_raw_value());
                     return Ok(u8::try_from(128 + kind).unwrap_or(1));
                 }
             }

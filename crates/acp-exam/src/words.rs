@@ -50,7 +50,10 @@ mod tests {
     fn a_word_may_stand_for_several_and_a_flag_comes_with_each_value() {
         let values = WordValues {
             single: Vars::new().with("text", "hi there").with("limit", "5"),
-            several: vec![("permission", vec!["--policy".to_owned(), "yolo".to_owned()]), ("none", Vec::new())],
+            several: vec![
+                ("permission", vec!["--policy".to_owned(), "yolo".to_owned()]),
+                ("none", Vec::new()),
+            ],
             repeated: vec![("dir", vec!["/a".to_owned(), "/b".to_owned()])],
         };
         let words = ["x", "${permission}", "${none}", "--limit=${limit}s", "--add-dir", "${dir}", "${text}"];

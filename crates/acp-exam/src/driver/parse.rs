@@ -10,22 +10,36 @@ use super::{AgentForm, ClientDriver, DriverKind};
 
 /// The verbs that tests may use.
 pub const VERBS: [&str; 17] = [
-    "open", "prompt", "answer", "cancel", "close", "reload", "quit", "list", "delete", "logout", "mode", "option",
-    "login", "mcp", "attach", "dirs", "elicit",
+    "open", "prompt", "answer", "cancel", "close", "reload", "quit", "list", "delete", "logout", "mode",
+    "option", "login", "mcp", "attach", "dirs", "elicit",
 ];
 /// The areas that a client can have code for.
 pub const AREAS: [&str; 7] = ["wire", "process", "fs", "terminal", "permission", "session", "elicit"];
 
 const FILE: [&str; 17] = [
-    "name", "title", "notes", "npm", "pip", "cargo", "needs", "kind", "agent", "own", "home", "env", "limits",
-    "permission", "base", "start", "ready",
+    "name",
+    "title",
+    "notes",
+    "npm",
+    "pip",
+    "cargo",
+    "needs",
+    "kind",
+    "agent",
+    "own",
+    "home",
+    "env",
+    "limits",
+    "permission",
+    "base",
+    "start",
+    "ready",
 ];
 const AGENT: [&str; 4] = ["form", "path", "json", "text"];
 const LIMITS: [&str; 3] = ["start", "verb", "quit"];
 const PERMISSION: [&str; 5] = ["verb", "ready", "allow", "reject", "leave"];
-const VERB: [&str; 11] = [
-    "run", "flags", "signal", "keys", "line", "wait", "background", "opens", "quits", "pause", "forAsk",
-];
+const VERB: [&str; 11] =
+    ["run", "flags", "signal", "keys", "line", "wait", "background", "opens", "quits", "pause", "forAsk"];
 
 /// A driver that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +78,8 @@ impl ClientDriver {
             let field = if self.kind == DriverKind::Talk { "start" } else { "base" };
             return wrong(field, "name the words that start the client");
         }
-        let (path, content) = (self.agent.path.is_some(), self.agent.json.is_some() || self.agent.text.is_some());
+        let (path, content) =
+            (self.agent.path.is_some(), self.agent.json.is_some() || self.agent.text.is_some());
         match self.agent.form {
             AgentForm::File if !(path && content) => {
                 return wrong("agent", "the form file needs path, and json or text");
@@ -90,8 +105,11 @@ impl ClientDriver {
 
     fn check_verb(&self, name: &str, verb: &super::DriverVerb) -> Result<(), (String, String)> {
         let wrong = |reason: String| Err((format!("verbs.{name}"), reason));
-        if let Some(signal) = verb.signal.as_deref().filter(|signal| crate::process::signal(signal).is_none()) {
-            return wrong(format!("there is no signal {signal:?}; there are INT, TERM, HUP, QUIT, KILL, USR1, USR2"));
+        if let Some(signal) = verb.signal.as_deref().filter(|signal| crate::process::signal(signal).is_none())
+        {
+            return wrong(format!(
+                "there is no signal {signal:?}; there are INT, TERM, HUP, QUIT, KILL, USR1, USR2"
+            ));
         }
         let does = verb.run.is_some() || verb.flags.is_some() || verb.signal.is_some() || verb.wait;
         match self.kind {
@@ -140,7 +158,10 @@ fn known(place: &str, at: &str, object: &Map<String, Value>, fields: &[&str]) ->
     let Some(field) = object.keys().find(|field| !fields.contains(&field.as_str())) else { return Ok(()) };
     let place = if at.is_empty() { place.to_owned() } else { format!("{place}, {at}") };
     let near = did_you_mean(field, fields.iter().copied());
-    Err(DriverError::new(place, format!("there is no field {field:?}{near}; there are {}", fields.join(", "))))
+    Err(DriverError::new(
+        place,
+        format!("there is no field {field:?}{near}; there are {}", fields.join(", ")),
+    ))
 }
 
 /// A time such as `3s`, `250ms` or `2m`.
@@ -184,13 +205,22 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place_and_the_nearest_name() {
         let unknown = refusal("\"opens\"", "\"open\"");
-        assert!(unknown.starts_with("x.json, verbs.prompt: there is no field \"open\"; did you mean opens?"), "{unknown}");
+        assert!(
+            unknown.starts_with("x.json, verbs.prompt: there is no field \"open\"; did you mean opens?"),
+            "{unknown}"
+        );
         let verb = refusal("\"prompt\":", "\"promt\":");
-        assert!(verb.starts_with("x.json, verbs: there is no verb \"promt\"; did you mean prompt?"), "{verb}");
+        assert!(
+            verb.starts_with("x.json, verbs: there is no verb \"promt\"; did you mean prompt?"),
+            "{verb}"
+        );
         let time = refusal("1500ms", "soon");
         assert!(time.contains("\"soon\" is no time") && time.contains("line 2"), "{time}");
         assert!(refusal("\"base\": [\"x\"],", "").contains("base: name the words that start the client"));
-        assert!(refusal("\"run\": [\"${text}\"]", "\"signal\": \"NOISE\"").contains("there is no signal \"NOISE\""));
+        assert!(
+            refusal("\"run\": [\"${text}\"]", "\"signal\": \"NOISE\"")
+                .contains("there is no signal \"NOISE\"")
+        );
         assert!(refusal("\"form\": \"shell\"", "\"form\": \"file\"").contains("the form file needs path"));
     }
 }

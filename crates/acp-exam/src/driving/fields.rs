@@ -42,7 +42,8 @@ pub(super) fn values_of(
 fn set_server(vars: &mut Vars, server: &Value, place: &ExamPlace) -> Result<(), String> {
     let pairs = |name: &str| -> Map<String, Value> {
         let list = server.get(name).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(|pair| Some((pair.get("name")?.as_str()?.to_owned(), pair.get("value")?.clone()))).collect()
+        list.filter_map(|pair| Some((pair.get("name")?.as_str()?.to_owned(), pair.get("value")?.clone())))
+            .collect()
     };
     let name = server.get("name").and_then(Value::as_str).unwrap_or("server").to_owned();
     let entry = match server.get("url") {
@@ -51,7 +52,8 @@ fn set_server(vars: &mut Vars, server: &Value, place: &ExamPlace) -> Result<(), 
     };
     let file = place.cell.root().join(format!("mcp-{}.json", name.replace(['/', '.'], "-")));
     let content = json!({ "mcpServers": { name: entry } });
-    std::fs::write(&file, format!("{content:#}\n")).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    std::fs::write(&file, format!("{content:#}\n"))
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     vars.set("mcp", server.to_string());
     vars.set("mcpFile", file.to_string_lossy().as_ref());
     Ok(())

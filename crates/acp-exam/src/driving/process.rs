@@ -29,9 +29,9 @@ pub(crate) enum ProcessNews {
     /// It has ended; what it left behind may still be there.
     Ended { process: usize, exit: Option<Exit> },
     /// It wrote a line to standard output.
-    Line { process: usize, line: Vec<u8> },
+    Line(Vec<u8>),
     /// It wrote to its screen.
-    Screen { process: usize, bytes: Vec<u8> },
+    Screen(Vec<u8>),
 }
 
 /// What becomes of a process's standard output.
@@ -75,8 +75,10 @@ impl ClientProcess {
         output: OutputUse,
         news: &mpsc::UnboundedSender<ProcessNews>,
     ) -> Result<ClientProcess, String> {
-        let (program, args) = words.split_first().ok_or("the driver has no words to start the client with")?;
-        let failed = |error: std::io::Error| format!("cannot start {program:?}: {error}; is the client installed?");
+        let (program, args) =
+            words.split_first().ok_or("the driver has no words to start the client with")?;
+        let failed =
+            |error: std::io::Error| format!("cannot start {program:?}: {error}; is the client installed?");
         let mut command = Command::new(program);
         command.args(args).current_dir(&place.cell.sandbox);
         for (name, _) in std::env::vars_os() {
@@ -99,8 +101,8 @@ impl ClientProcess {
             let (said, news) = (said.clone(), news.clone());
             std::thread::spawn(move || match output {
                 OutputUse::Keep => lines(stdout, |line| said.keep(&line)),
-                OutputUse::Lines => lines(stdout, |line| drop(news.send(ProcessNews::Line { process: number, line }))),
-                OutputUse::Screen => pieces(stdout, |bytes| drop(news.send(ProcessNews::Screen { process: number, bytes }))),
+                OutputUse::Lines => lines(stdout, |line| drop(news.send(ProcessNews::Line(line)))),
+                OutputUse::Screen => pieces(stdout, |bytes| drop(news.send(ProcessNews::Screen(bytes)))),
             });
         }
         let input = stdin.map(|stdin| writer(stdin.into()));
@@ -109,7 +111,15 @@ impl ClientProcess {
             let exit = end.wait().await;
             let _ = news.send(ProcessNews::Ended { process: number, exit });
         });
-        Ok(ClientProcess { verb: verb.to_owned(), pid, ended: None, running: Some(running), keeper, input, said })
+        Ok(ClientProcess {
+            verb: verb.to_owned(),
+            pid,
+            ended: None,
+            running: Some(running),
+            keeper,
+            input,
+            said,
+        })
     }
 
     pub fn is_alive(&self) -> bool {

@@ -53,7 +53,8 @@ impl ClientHands<'_> {
         let word = event.get("event").and_then(Value::as_str).unwrap_or_default();
         if matches!(word, "done" | "error")
             && let Some(verb) = event.get("verb").and_then(Value::as_str)
-            && let Some(at) = self.open.iter().position(|open| open.verb == verb && open.ends_with == EndsWith::Event)
+            && let Some(at) =
+                self.open.iter().position(|open| open.verb == verb && open.ends_with == EndsWith::Event)
         {
             let open = self.open.remove(at);
             self.done(open.drive, DriveOutcome::Done);

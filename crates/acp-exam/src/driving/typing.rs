@@ -35,7 +35,8 @@ impl ClientHands<'_> {
         let by = self.limit(name);
         let runs_anew = verb.run.is_some();
         if self.processes.is_empty() || runs_anew {
-            let mut words = vec![self.client.program.to_string_lossy().into_owned(), terminal::ARGUMENT.to_owned()];
+            let mut words =
+                vec![self.client.program.to_string_lossy().into_owned(), terminal::ARGUMENT.to_owned()];
             words.extend(self.start_words(values)?);
             words.extend(values.fill(verb.run.as_deref().unwrap_or_default()).map_err(DriveOutcome::Lacks)?);
             self.screen = super::ScreenLine::default();
@@ -62,7 +63,9 @@ impl ClientHands<'_> {
         let asks = driver.permission.ready.as_deref().is_some_and(|pattern| matches(pattern, &line));
         if asks && !self.answered {
             self.answered = true;
-            if let Some(DriverWords::Keys(keys)) = driver.permission_words(self.habit).filter(|_| !self.processes.is_empty()) {
+            if let Some(DriverWords::Keys(keys)) =
+                driver.permission_words(self.habit).filter(|_| !self.processes.is_empty())
+            {
                 self.write_keys(&keys.clone());
             }
         }

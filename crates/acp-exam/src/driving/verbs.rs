@@ -55,7 +55,9 @@ impl ClientHands<'_> {
                     self.later.push(later);
                     continue;
                 }
-                Some(_) => self.processes.iter().filter(|it| it.is_alive()).for_each(|it| drop(it.signal(Signal::TERM))),
+                Some(_) => self.processes.iter().for_each(|process| {
+                    let _ = process.signal(Signal::TERM);
+                }),
                 None => {}
             }
             if let Err(outcome) = self.use_verb(later.drive, &later.name, &later.verb, &later.fields) {
@@ -64,8 +66,15 @@ impl ClientHands<'_> {
         }
     }
 
-    fn use_verb(&mut self, drive: u32, name: &str, verb: &DriverVerb, fields: &Value) -> Result<(), DriveOutcome> {
-        let values = values_of(&self.values, fields, self.session.as_deref(), self.place).map_err(DriveOutcome::Failed)?;
+    fn use_verb(
+        &mut self,
+        drive: u32,
+        name: &str,
+        verb: &DriverVerb,
+        fields: &Value,
+    ) -> Result<(), DriveOutcome> {
+        let values = values_of(&self.values, fields, self.session.as_deref(), self.place)
+            .map_err(DriveOutcome::Failed)?;
         if let Some(flags) = &verb.flags {
             let words = values.fill(flags).map_err(DriveOutcome::Lacks)?;
             if LASTING.contains(&name) {
@@ -82,7 +91,9 @@ impl ClientHands<'_> {
             let reached = self.processes.iter().rev().find(|process| process.is_alive());
             return Err(match reached.is_some_and(|process| process.signal(signal)) {
                 true => DriveOutcome::Done,
-                false => DriveOutcome::Failed(format!("the verb {name} needs a client that runs, and none does")),
+                false => {
+                    DriveOutcome::Failed(format!("the verb {name} needs a client that runs, and none does"))
+                }
             });
         }
         match self.kind() {
@@ -109,11 +120,13 @@ impl ClientHands<'_> {
         words.extend(values.fill(run).map_err(DriveOutcome::Lacks)?);
         let until = self.limit(name);
         let number = self.start(name, &words, OutputUse::Keep)?;
-        if verb.background {
-            // The agent is started some time after the client: until then, an end of the client is news.
-            return Err(DriveOutcome::Done);
-        }
-        self.open.push(OpenDrive { drive, verb: name.to_owned(), until, ends_with: EndsWith::Process(number) });
+        let ends_with = match verb.background {
+            true if self.has_launched => return Err(DriveOutcome::Done),
+            // A client that ends before it has started the agent was not started in the right way.
+            true => EndsWith::Launch,
+            false => EndsWith::Process(number),
+        };
+        self.open.push(OpenDrive { drive, verb: name.to_owned(), until, ends_with });
         Ok(())
     }
 
@@ -144,9 +157,10 @@ impl ClientHands<'_> {
         let ends_itself = |verb: &str| verbs.get(verb).is_some_and(|verb| verb.quits);
         for process in self.processes.iter_mut().filter(|process| process.is_alive()) {
             if !ends_itself(&process.verb) {
-                match self.client.driver.kind {
-                    DriverKind::Talk => process.close_input(),
-                    _ => drop(process.signal(Signal::TERM)),
+                if self.client.driver.kind == DriverKind::Talk {
+                    process.close_input();
+                } else {
+                    let _ = process.signal(Signal::TERM);
                 }
             }
         }
@@ -161,7 +175,9 @@ impl ClientHands<'_> {
             DriveOutcome::Lacks(format!("the driver cannot make the client answer questions with {word:?}"))
         })?;
         if self.kind() == DriverKind::Command && self.is_running() && habit != self.habit {
-            return Err(DriveOutcome::Lacks("the client is told at its start how to answer questions".to_owned()));
+            return Err(DriveOutcome::Lacks(
+                "the client is told at its start how to answer questions".to_owned(),
+            ));
         }
         self.habit = habit;
         if self.kind() == DriverKind::Talk && !self.processes.is_empty() {
