@@ -446,6 +446,7 @@ fn selection(args: &ComplyArgs) -> Result<Selection, acp_campaign::select::Selec
         .shard(args.shard.as_deref())
 }
 
+/// Prints the tests, for people or for programs.
 pub fn list(programs: &[Arc<Program>], is_json: bool) -> anyhow::Result<ExitCode> {
     if is_json {
         let row = |program: &Arc<Program>| {
