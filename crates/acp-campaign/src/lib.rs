@@ -18,7 +18,7 @@ pub mod isolate;
 mod leftovers;
 mod mind;
 pub mod network;
-mod pace;
+pub mod pace;
 pub mod proof;
 pub mod real;
 pub mod room;

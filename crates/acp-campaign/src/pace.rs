@@ -17,7 +17,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Hands out turns to tests.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     jobs: usize,
     canary: Option<Canary>,
     running: Mutex<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct Pace {
 
 /// A turn; dropping it lets the next test begin.
 #[derive(Debug)]
-pub(crate) struct Turn<'a>(&'a Pace);
+pub struct Turn<'a>(&'a Pace);
 
 impl Pace {
     /// At most `jobs` tests at once.

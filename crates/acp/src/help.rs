@@ -16,7 +16,8 @@ Check an agent    comply    test it against the protocol and report
                   info      show what it says about itself
                   init      set up acp.toml and CI in its repository
                   explain   show what a test or a requirement asks for
-Check a client    mock      play an agent by a script, with faults on request
+Check a client    comply-client  test it through a driver and report
+                  mock      play an agent by a script, with faults on request
 Look at a         lint      check a recorded conversation against the protocol
 conversation      replay    show it again, or play its agent
 Talk to an agent  chat      talk in the terminal
@@ -39,7 +40,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Check an agent",
         &["comply", "info", "init", "explain", "diff", "harness", "matrix", "suites", "requirements"],
     ),
-    ("Check a client", &["mock"]),
+    ("Check a client", &["comply-client", "mock"]),
     ("Look at a conversation", &["lint", "replay"]),
     ("Talk to an agent", &["chat", "prompt", "call"]),
     ("Play an agent", &["agent", "model", "mcp-stub"]),
@@ -134,6 +135,14 @@ Exit codes: 0 answered, 1 answered with an error, 2 wrong usage, 3 no answer.";
   acp code extract src/main.rs#main";
     COMPLETIONS: "  acp completions bash > ~/.local/share/bash-completion/completions/acp
   acp completions zsh > ~/.zfunc/_acp";
+    COMPLY_CLIENT: "  acp comply-client --list-drivers                     which clients there are drivers for
+  acp comply-client --driver acp-prompt                the built-in tests of clients
+  acp comply-client --driver ./my-editor.json          your own client, with a driver of yours
+  acp comply-client --driver acp-prompt --test 'fs.*' -v
+  acp comply-client --driver acp-prompt --format json --out client.json
+
+Exit codes: 0 conformant, 1 not conformant, 2 wrong usage, 3 incomplete or the driver failed, 4 the list of known failures is
+stale.";
     COMPLY: "  acp comply --command \"python3 agent.py\"
   acp comply                                          the agent of acp.toml
   acp comply --agent mock --test 'session.*' --verbose

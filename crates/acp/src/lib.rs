@@ -52,6 +52,8 @@ pub struct Cli {
 pub enum Command {
     /// Test an agent against the protocol and report
     Comply(commands::comply::ComplyArgs),
+    /// Test a client against the protocol: start it as a driver says, play its agent, and report
+    ComplyClient(commands::comply_client::ComplyClientArgs),
     /// Show what an agent says about itself: versions, capabilities, logins, modes, commands
     Info(commands::info::InfoArgs),
     /// Set up acp.toml, a list of known failures and a CI job in an agent's repository
@@ -131,6 +133,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if first.as_ref().is_some_and(|word| word == acp_link::process_guard::ARGUMENT) {
         return acp_link::process_guard::main();
     }
+    // Also hidden: the agent that a client under test starts, and the terminal that such a client runs in.
+    if first.as_ref().is_some_and(|word| word == acp_exam::stub::ARGUMENT) {
+        return acp_exam::stub::main(own);
+    }
+    if first.as_ref().is_some_and(|word| word == acp_exam::terminal::ARGUMENT) {
+        return acp_exam::terminal::main(own);
+    }
     let args = resolve_alias(args);
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
@@ -138,6 +147,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
+        Command::ComplyClient(args) => commands::comply_client::run(&args),
         Command::Info(args) => commands::info::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Explain(args) => commands::explain::run(&args),

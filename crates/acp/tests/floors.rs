@@ -31,7 +31,7 @@ const FLOORS: &[&[&str]] = &[
     &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
     &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-client-mock", "acp-report"],
     &["acp-campaign", "acp-nats"],
-    &["acp-chat"],
+    &["acp-chat", "acp-exam"],
     &["acp-workbench", "acp-bench"],
 ];
 

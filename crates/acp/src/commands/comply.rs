@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::io::{IsTerminal, Write as _};
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,11 +15,12 @@ use acp_comply::{
     RunStanding, TestSource, UnmetSeverity, did_you_mean,
 };
 use acp_dialect::Dialect;
-use acp_report::{ReportFormat, ReportOptions};
+use acp_report::ReportFormat;
 use acp_text::CommandGuard;
 use anyhow::Context;
 use tokio::sync::watch;
 
+use super::reports::Reports;
 use crate::outputs::Outputs;
 use crate::settings::FileSettings;
 use crate::target::ConnectToken;
@@ -236,7 +235,7 @@ pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write_expected {
         out::write(Some(path), ExpectedFailures::of_run(&results))?;
     }
-    write_reports(args, &results)?;
+    reports(args).write(&results)?;
     Ok(ExitCode::from(match results.standing() {
         RunStanding::Conformant => exit::OK,
         RunStanding::NotConformant => exit::FAILED,
@@ -260,6 +259,17 @@ pub fn results(args: &ComplyArgs) -> anyhow::Result<Results> {
     results.warnings = warnings;
     results.conclude(ConformancePolicy::default());
     Ok(results)
+}
+
+fn reports(args: &ComplyArgs) -> Reports<'_> {
+    Reports {
+        outputs: &args.outputs,
+        always_markdown: args.always_markdown,
+        quiet: args.quiet,
+        verbose: args.verbose,
+        redact: !args.no_redact,
+        page: "comply.html",
+    }
 }
 
 fn is_on(flag: Option<bool>) -> bool {
@@ -336,7 +346,7 @@ fn sources(args: &ComplyArgs) -> Result<(Vec<TestSource>, String), acp_campaign:
 }
 
 /// Reads all test files; what is wrong with any of them is said at once.
-fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
+pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
     let (programs, diagnostics) = acp_comply::read_all(sources, &defaults());
     let errors: Vec<acp_comply::Diagnostic> =
         diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).cloned().collect();
@@ -436,7 +446,8 @@ fn selection(args: &ComplyArgs) -> Result<Selection, acp_campaign::select::Selec
         .shard(args.shard.as_deref())
 }
 
-fn list(programs: &[Arc<Program>], is_json: bool) -> anyhow::Result<ExitCode> {
+/// Prints the tests, for people or for programs.
+pub fn list(programs: &[Arc<Program>], is_json: bool) -> anyhow::Result<ExitCode> {
     if is_json {
         let row = |program: &Arc<Program>| {
             serde_json::json!({
@@ -612,61 +623,6 @@ fn wordings(args: &ComplyArgs) -> anyhow::Result<acp_comply::Wordings> {
 /// Tests mostly wait, so more of them run at once than there are cores.
 pub fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(8, |cores| cores.get() * 8)
-}
-
-/// Writes every report that can be written, and says last what could not be. Without a report that was asked for, a person
-/// at a terminal gets the summary and the place of the whole report, and a pipe gets Markdown; `--quiet` prints the verdict
-/// to both.
-fn write_reports(args: &ComplyArgs, results: &Results) -> anyhow::Result<()> {
-    let is_screen = std::io::stdout().is_terminal();
-    if args.outputs.is_empty() && !args.always_markdown && (is_screen || args.quiet) {
-        let options = options(args, &std::io::stdout());
-        out::print(acp_report::render(results, ReportFormat::Terminal, options)?)?;
-        return if args.quiet { Ok(()) } else { keep_page(args, results) };
-    }
-    let mut outcome = Ok(());
-    let mut told = false;
-    for (format, file) in args.outputs.or_markdown() {
-        let mut options = options(args, &std::io::stdout());
-        options.colour &= file.is_none();
-        let text = acp_report::render(results, format, options);
-        let written = text.map_err(anyhow::Error::from).and_then(|text| out::write(file.as_deref(), text));
-        told |= file.is_none() && format == ReportFormat::Terminal && written.is_ok();
-        outcome = outcome.and(written);
-    }
-    // One summary is enough: on a screen, in a log and in a file that takes both streams.
-    if !told {
-        let options = options(args, &std::io::stderr());
-        eprint!("{}", acp_report::render(results, ReportFormat::Terminal, options)?);
-    }
-    outcome
-}
-
-fn options(args: &ComplyArgs, stream: &(impl IsTerminal + AsFd)) -> ReportOptions {
-    ReportOptions {
-        redact: !args.no_redact,
-        colour: progress::colour(stream),
-        verbose: args.verbose,
-        quiet: args.quiet,
-        width: progress::columns(stream),
-        height: progress::rows(stream),
-    }
-}
-
-/// Writes the whole report as a page beside the installed agents, for people who did not ask for a file.
-fn keep_page(args: &ComplyArgs, results: &Results) -> anyhow::Result<()> {
-    let folder = acp_campaign::install::cache_folder()?.join("reports");
-    let page = acp_report::render(results, ReportFormat::Html, options(args, &std::io::stdout()))?;
-    let written = std::fs::create_dir_all(&folder).and_then(|()| {
-        let mut open = std::fs::OpenOptions::new();
-        let open = open.write(true).create(true).truncate(true).mode(0o600);
-        open.open(folder.join("comply.html"))?.write_all(page.as_bytes())
-    });
-    match written {
-        Ok(()) => eprintln!("full report: {}", folder.join("comply.html").display()),
-        Err(error) => eprintln!("the full report was not kept: {}: {error}", folder.display()),
-    }
-    Ok(())
 }
 
 /// Reads a factor for timeouts.

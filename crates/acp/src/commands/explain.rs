@@ -98,6 +98,10 @@ fn read(sources: &[TestSource]) -> Vec<Program> {
 
 fn test(found: &Found) -> String {
     let Found { program, flag } = found;
+    let start = match program.client.is_some() {
+        true => format!("acp comply-client{} --driver YOUR-DRIVER", flag.trim_end_matches(" --suite client")),
+        false => format!("acp comply{flag} --command 'YOUR AGENT'"),
+    };
     let mut text = format!("{}\n  {}\n", program.id, program.title);
     if let Some(description) = &program.description {
         let _ = writeln!(text, "  {description}");
@@ -130,11 +134,7 @@ fn test(found: &Found) -> String {
     for link in &program.docs {
         let _ = writeln!(text, "\n{link}");
     }
-    let _ = writeln!(
-        text,
-        "\nReproduce it:\n  acp comply{flag} --command 'YOUR AGENT' --test {} --verbose",
-        program.id
-    );
+    let _ = writeln!(text, "\nReproduce it:\n  {start} --test {} --verbose", program.id);
     text
 }
 
@@ -195,10 +195,10 @@ fn requirement(row: &Requirement, tests: &[Found]) -> String {
     for found in claiming {
         let _ = writeln!(text, "  {}  {}", found.program.id, found.program.title);
     }
-    let _ = writeln!(
-        text,
-        "\nReproduce it:\n  acp comply --command 'YOUR AGENT' --requirement {} --verbose",
-        row.id
-    );
+    let start = match row.binds {
+        acp_rules::Side::Client => "acp comply-client --driver YOUR-DRIVER",
+        acp_rules::Side::Agent => "acp comply --command 'YOUR AGENT'",
+    };
+    let _ = writeln!(text, "\nReproduce it:\n  {start} --requirement {} --verbose", row.id);
     text
 }

@@ -8,6 +8,7 @@ pub mod chat;
 pub mod code;
 pub mod completions;
 pub mod comply;
+pub mod comply_client;
 pub mod diff;
 pub mod doctor;
 pub mod expected;
@@ -28,6 +29,7 @@ pub mod prompt;
 pub mod proof;
 pub mod proxy;
 pub mod replay;
+pub mod reports;
 pub mod requirements;
 pub mod suites;
 #[cfg(feature = "nats")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use acp_exam::{ClientDriver, DriverCatalogue};
 use acp_profile::{Catalogue, Profile, ProfileSource, parse_registry, parse_settings};
 use anyhow::Context;
 use indicatif::ProgressBar;
@@ -80,9 +81,11 @@ pub fn run(args: &ProfilesArgs) -> anyhow::Result<ExitCode> {
         }
         Some(Action::Show { name } | Action::Install { name, .. }) => name,
     };
-    let profile = match catalogue.find(name) {
-        Ok(profile) => profile,
-        Err(error) => {
+    // Clients under test are installed in the same way.
+    let client = DriverCatalogue::built_in().find(name).ok().map(ClientDriver::as_profile);
+    let profile = match (catalogue.find(name), &client) {
+        (Ok(profile), _) | (Err(_), Some(profile)) => profile,
+        (Err(error), None) => {
             eprintln!("acp: {error}");
             return Ok(ExitCode::from(exit::USAGE));
         }
