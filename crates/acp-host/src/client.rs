@@ -97,6 +97,15 @@ pub struct Workspace {
     pub mcp_servers: Vec<McpServer>,
 }
 
+/// The params of `session/resume`. The schema leaves an empty list of servers out; the page asks clients to send it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResumeParams<'a> {
+    #[serde(flatten)]
+    request: ResumeSessionRequest,
+    mcp_servers: &'a [McpServer],
+}
+
 impl Workspace {
     /// A folder and nothing else.
     pub fn at(cwd: impl Into<PathBuf>) -> Workspace {
@@ -208,8 +217,8 @@ impl AcpClient {
         let roots = self.check(workspace, method::SESSION_RESUME)?;
         self.shared.providers.open_session(session, roots);
         let request = ResumeSessionRequest::new(session.to_owned(), &workspace.cwd)
-            .additional_directories(workspace.additional.clone())
-            .mcp_servers(workspace.mcp_servers.clone());
+            .additional_directories(workspace.additional.clone());
+        let request = ResumeParams { request, mcp_servers: &workspace.mcp_servers };
         self.call(method::SESSION_RESUME, &request, self.shared.options.timeouts.session, None).await
     }
 

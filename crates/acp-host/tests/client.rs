@@ -172,6 +172,25 @@ async fn what_the_agent_did_not_offer_is_not_asked_for() {
 }
 
 #[tokio::test]
+async fn a_resumed_session_is_told_its_servers_even_if_there_are_none() {
+    let offered = json!({"sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true}});
+    let (client, _events, mut agent) = initialized(yolo(), offered).await;
+    let none = Workspace::at("/");
+    let web = McpServer::Http(McpServerHttp::new("web", "https://example.com"));
+    let one = Workspace { mcp_servers: vec![web], ..none.clone() };
+    for (workspace, count) in [(&none, 0), (&one, 1)] {
+        let (outcome, params) = tokio::join!(client.resume_session("s", workspace), async {
+            let (id, params) = agent.expect("session/resume").await;
+            agent.respond(&id, json!({})).await;
+            params
+        });
+        outcome.expect("resumed");
+        assert_eq!(params["mcpServers"].as_array().map(Vec::len), Some(count), "{params}");
+        assert_eq!((params["sessionId"].as_str(), params["cwd"].as_str()), (Some("s"), Some("/")));
+    }
+}
+
+#[tokio::test]
 async fn a_relative_folder_is_refused_before_it_is_sent() {
     let (client, _events, _agent) = initialized(yolo(), json!({})).await;
     let error = client.new_session(&Workspace::at("here")).await.expect_err("relative");
