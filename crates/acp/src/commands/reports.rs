@@ -69,7 +69,7 @@ impl Reports<'_> {
 
     /// Writes the whole report as a page beside the installed agents, for people who did not ask for a file.
     fn keep_page(&self, results: &Results) -> anyhow::Result<()> {
-        let folder = crate::install::cache_folder()?.join("reports");
+        let folder = acp_campaign::install::cache_folder()?.join("reports");
         let page = acp_report::render(results, ReportFormat::Html, self.options(&std::io::stdout()))?;
         let written = std::fs::create_dir_all(&folder).and_then(|()| {
             let mut open = std::fs::OpenOptions::new();
