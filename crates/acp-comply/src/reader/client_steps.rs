@@ -178,7 +178,7 @@ impl Reader<'_> {
             (_, Some("new")) => return Some(WhichLaunch::New),
             (_, Some("later")) => return Some(WhichLaunch::Later),
             (JsonKind::Number(number), _) => {
-                if let Some(number @ 1..) = number.parse::<u32>().ok() {
+                if let Ok(number @ 1..) = number.parse::<u32>() {
                     return Some(WhichLaunch::Number(number));
                 }
             }
