@@ -10,6 +10,7 @@
 //! Read first: [`Program`], [`Run`], [`TestOutcome`].
 #![deny(clippy::disallowed_methods)]
 
+mod agent_table;
 mod areas;
 pub mod diagnostic;
 pub mod json;

@@ -211,7 +211,11 @@ impl Expecting {
                             wire.lost.contains(id)
                                 || (wire.answered.contains(id) && !wire.outstanding.contains(id))
                         }
-                        Bound::Last if wire.last_request.as_ref().is_some_and(|id| wire.lost.contains(id)) => true,
+                        Bound::Last
+                            if wire.last_request.as_ref().is_some_and(|id| wire.lost.contains(id)) =>
+                        {
+                            true
+                        }
                         Bound::Last => {
                             let is_plain = !wire.unruly && wire.partial.is_empty();
                             is_plain && wire.asked && wire.outstanding.is_empty()
@@ -354,6 +358,8 @@ impl Run {
         self.tally.told = self.tally.told.max(told);
         self.tally.taken = self.tally.taken.max(taken().max());
         let matched: Vec<usize> = taken().collect();
+        let launches = matched.iter().filter_map(|index| self.inbox.messages().get(*index));
+        self.found_launch(launches.map(|message| message.launch).max().unwrap_or(0));
         if let Err(reason) = self.items_met(expecting) {
             return self.end(TestEnding::Inconclusive(reason));
         }

@@ -82,7 +82,14 @@ impl Run {
         steps.met = self.tally.met;
         steps.asserts = self.tally.asserts || self.only_opens();
         steps.is_vacuous = self.is_vacuous();
-        TestEvidence { claims: self.program.claims.clone(), severity: self.program.severity, steps, ending }
+        let provokes = self.program.client.as_ref().map(|client| client.provokes.clone()).unwrap_or_default();
+        TestEvidence {
+            claims: self.program.claims.clone(),
+            severity: self.program.severity,
+            steps,
+            ending,
+            provokes,
+        }
     }
 
     /// The message of an answer that asks for a login and that the test did not expect, and its frame. An answer to
@@ -137,7 +144,8 @@ impl Run {
         if self.inbox.noise > 0 {
             let count = self.inbox.noise;
             let first = self.inbox.first_noise.as_deref().unwrap_or("");
-            let (lines, are) = if count == 1 { ("line", "is not a message") } else { ("lines", "are not messages") };
+            let (lines, are) =
+                if count == 1 { ("line", "is not a message") } else { ("lines", "are not messages") };
             outcome.notes.push(format!("{count} {lines} from {} {are}: {first:?}", self.peer()));
         }
         outcome.unanswered = self.wire.outstanding.iter().map(ToString::to_string).collect();

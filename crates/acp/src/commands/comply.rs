@@ -347,7 +347,7 @@ fn sources(args: &ComplyArgs) -> Result<(Vec<TestSource>, String), acp_campaign:
 
 /// Reads all test files; what is wrong with any of them is said at once.
 pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
-    let (programs, diagnostics) = acp_comply::read_all(sources, &defaults());
+    let (mut programs, diagnostics) = acp_comply::read_all(sources, &defaults());
     let errors: Vec<acp_comply::Diagnostic> =
         diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).cloned().collect();
     if !errors.is_empty() {
@@ -359,6 +359,18 @@ pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> 
             eprintln!("{} is read as a test file; to test an agent, use --command \"…\"", other.name);
         }
         return None;
+    }
+    let count = programs.len();
+    programs.retain(|program| program.client.is_none());
+    match count - programs.len() {
+        0 => {}
+        left if left == count => {
+            eprintln!(
+                "error: these tests are for clients, and this command tests agents; acp comply-client runs them"
+            );
+            return None;
+        }
+        left => eprintln!("left out: {left} of {count} tests are for clients; acp comply-client runs them"),
     }
     for program in &programs {
         if let Err(reason) = acp_campaign::check_rules(program) {
