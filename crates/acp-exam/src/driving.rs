@@ -174,7 +174,7 @@ impl<'a> ClientHands<'a> {
                         open.ends_with == EndsWith::Process(process)
                             || matches!(open.ends_with, EndsWith::Event | EndsWith::Launch)
                     },
-                    words,
+                    words.as_deref(),
                 );
             }
             ProcessNews::Line(line) => self.heard(&line),
@@ -267,12 +267,12 @@ impl<'a> ClientHands<'a> {
         }
     }
 
-    fn end_drives(&mut self, is_over: impl Fn(&OpenDrive) -> bool, failure: Option<String>) {
+    fn end_drives(&mut self, is_over: impl Fn(&OpenDrive) -> bool, failure: Option<&str>) {
         let (over, open) = std::mem::take(&mut self.open).into_iter().partition(is_over);
         self.open = open;
         let over: Vec<OpenDrive> = over;
         for open in over {
-            let outcome = failure.clone().map_or(DriveOutcome::Done, DriveOutcome::Failed);
+            let outcome = failure.map_or(DriveOutcome::Done, |words| DriveOutcome::Failed(words.to_owned()));
             self.done(open.drive, outcome);
         }
     }
