@@ -122,6 +122,11 @@ pub(crate) struct FirstPrompt {
     pub text: String,
 }
 
+/// The verbs that a driver may have, in the order of the alphabet.
+pub fn driver_verbs() -> Vec<String> {
+    AgentTable::built_in().verb_names()
+}
+
 impl AgentTable {
     /// The table that is part of this crate.
     pub fn built_in() -> Arc<AgentTable> {

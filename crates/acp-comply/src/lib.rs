@@ -25,6 +25,7 @@ pub mod verdict;
 mod wish;
 
 pub use acp_rules::{ClaimId, Side};
+pub use agent_table::driver_verbs;
 pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use program::{Defaults, Program, SandboxFile, UnmetSeverity};

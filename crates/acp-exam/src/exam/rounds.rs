@@ -9,7 +9,7 @@ use acp_campaign::Driven;
 use acp_campaign::campaign::{Progress, ProgressListener};
 use acp_campaign::canary::Canary;
 use acp_campaign::pace::Pace;
-use acp_comply::{Observation, Program, UnmetSeverity, Verdict, in_order_of_needs};
+use acp_comply::{Program, UnmetSeverity, Verdict, in_order_of_needs};
 use futures_util::StreamExt;
 
 use super::{Exam, ExamConditions, Known, examine};
@@ -70,7 +70,7 @@ fn learn(known: &mut Known, programs: &[Arc<Program>], driven: &[(usize, Driven)
     let outcomes = || driven.iter().filter(|(_, driven)| driven.outcome.verdict != Verdict::Error);
     for name in outcomes().flat_map(|(_, driven)| &driven.outcome.provided) {
         known.missing.remove(name);
-        known.found.entry(name.clone()).or_insert_with(Observation::default);
+        known.found.entry(name.clone()).or_default();
     }
     for (place, driven) in outcomes() {
         let shown: BTreeSet<&String> = driven.outcome.provided.iter().collect();

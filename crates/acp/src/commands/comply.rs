@@ -180,7 +180,7 @@ pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(error) => return wrong(&error),
     };
-    let Some((programs, warnings)) = read(&sources) else { return Ok(ExitCode::from(exit::USAGE)) };
+    let Some((programs, warnings)) = read_for_agents(&sources) else { return Ok(ExitCode::from(exit::USAGE)) };
     let known = super::expected::read(args.expected.as_deref(), &args.agent, &programs);
     let expected = match known {
         Ok(expected) => expected,
@@ -248,7 +248,7 @@ pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
 pub fn results(args: &ComplyArgs) -> anyhow::Result<Results> {
     let args = &settled(args)?;
     let (sources, name) = sources(args)?;
-    let (programs, warnings) = read(&sources).context("the test files cannot be read")?;
+    let (programs, warnings) = read_for_agents(&sources).context("the test files cannot be read")?;
     let chosen = choose(args, &programs)?;
     let targets = targets(args)?;
     if is_on(args.isolate) {
@@ -345,21 +345,9 @@ fn sources(args: &ComplyArgs) -> Result<(Vec<TestSource>, String), acp_campaign:
     Ok((sources, name))
 }
 
-/// Reads all test files; what is wrong with any of them is said at once.
-pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
-    let (mut programs, diagnostics) = acp_comply::read_all(sources, &defaults());
-    let errors: Vec<acp_comply::Diagnostic> =
-        diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).cloned().collect();
-    if !errors.is_empty() {
-        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        eprint!("{}", acp_comply::render_all(&errors, sources, colour));
-        let is_test =
-            |source: &&TestSource| Path::new(&source.name).extension().is_some_and(|it| it == "jsont");
-        if let Some(other) = sources.iter().find(|source| !is_test(source)) {
-            eprintln!("{} is read as a test file; to test an agent, use --command \"…\"", other.name);
-        }
-        return None;
-    }
+/// Reads all test files for agents; those for clients are left out, and said so.
+fn read_for_agents(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
+    let (mut programs, warnings) = read(sources)?;
     let count = programs.len();
     programs.retain(|program| program.client.is_none());
     match count - programs.len() {
@@ -371,6 +359,24 @@ pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> 
             return None;
         }
         left => eprintln!("left out: {left} of {count} tests are for clients; acp comply-client runs them"),
+    }
+    Some((programs, warnings))
+}
+
+/// Reads all test files; what is wrong with any of them is said at once.
+pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
+    let (programs, diagnostics) = acp_comply::read_all(sources, &defaults());
+    let errors: Vec<acp_comply::Diagnostic> =
+        diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).cloned().collect();
+    if !errors.is_empty() {
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        eprint!("{}", acp_comply::render_all(&errors, sources, colour));
+        let is_test =
+            |source: &&TestSource| Path::new(&source.name).extension().is_some_and(|it| it == "jsont");
+        if let Some(other) = sources.iter().find(|source| !is_test(source)) {
+            eprintln!("{} is read as a test file; to test an agent, use --command \"…\"", other.name);
+        }
+        return None;
     }
     for program in &programs {
         if let Err(reason) = acp_campaign::check_rules(program) {

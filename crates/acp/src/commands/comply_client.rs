@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::comply;
 use super::reports::Reports;
-use crate::install::{Installed, cache_folder};
+use acp_campaign::install::{Installed, cache_folder};
 use crate::outputs::Outputs;
 use crate::{exit, out, progress};
 
