@@ -17,10 +17,10 @@ use acp_proto::method;
 use acp_rpc::{Direction, Frame, Reply, RpcError, View};
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
-    AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification, CloseSessionRequest,
-    CloseSessionResponse, ContentBlock, DeleteSessionRequest, DeleteSessionResponse, InitializeRequest,
-    InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
-    LogoutRequest, LogoutResponse, McpServer, Meta, NewSessionRequest, NewSessionResponse, PromptRequest,
+    AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CloseSessionRequest, CloseSessionResponse,
+    ContentBlock, DeleteSessionRequest, DeleteSessionResponse, InitializeRequest, InitializeResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, LogoutRequest,
+    LogoutResponse, McpServer, Meta, NewSessionRequest, NewSessionResponse, PromptRequest,
     ResumeSessionRequest, ResumeSessionResponse, SessionConfigOptionValue, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
@@ -210,7 +210,13 @@ impl AcpClient {
         let request = ResumeSessionRequest::new(session.to_owned(), &workspace.cwd)
             .additional_directories(workspace.additional.clone())
             .mcp_servers(workspace.mcp_servers.clone());
-        self.call(method::SESSION_RESUME, &request, self.shared.options.timeouts.session, None).await
+        let mut params = serde_json::to_value(&request)
+            .map_err(|error| ClientError::Params { method: method::SESSION_RESUME.to_owned(), error })?;
+        if workspace.mcp_servers.is_empty() {
+            // The schema lets an empty list out, the protocol's page asks for it (C-SES-04).
+            params["mcpServers"] = serde_json::Value::Array(Vec::new());
+        }
+        self.call(method::SESSION_RESUME, &params, self.shared.options.timeouts.session, None).await
     }
 
     /// One page of the sessions that the agent knows; `cursor` as the page before gave it.
@@ -284,9 +290,7 @@ impl AcpClient {
     /// Cancels the session's turn. The turn still ends by itself, with the stop reason `cancelled` if the agent
     /// plays by the rules; pending permission requests are answered `cancelled`.
     pub async fn cancel(&self, session: &str) {
-        let frame = Frame::notification(method::SESSION_CANCEL, &CancelNotification::new(session.to_owned()));
-        let _ = self.commands.send(Command::Line(frame.raw().clone())).await;
-        self.shared.providers.cancel_session(session);
+        let _ = self.commands.send(Command::Cancel(session.to_owned())).await;
     }
 
     /// Sets the session's mode.
