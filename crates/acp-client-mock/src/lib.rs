@@ -10,6 +10,7 @@
 //!
 //! **Read first:** [`ClientMock`], [`ClientNature`], [`AgentStarter`].
 
+mod address;
 mod command;
 mod ending;
 mod forms;
@@ -27,6 +28,7 @@ mod talk;
 mod verbs;
 mod wire;
 
+pub use address::AddressStarter;
 pub use command::CommandStarter;
 pub use launch::{AgentLaunch, AgentProcess, AgentStarter, AgentStdio, EndSignal, StartedAgent};
 pub use mock::ClientMock;

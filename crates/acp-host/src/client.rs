@@ -17,10 +17,10 @@ use acp_proto::method;
 use acp_rpc::{Direction, Frame, Reply, RpcError, View};
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
-    AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification, CloseSessionRequest,
-    CloseSessionResponse, ContentBlock, DeleteSessionRequest, DeleteSessionResponse, InitializeRequest,
-    InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
-    LogoutRequest, LogoutResponse, McpServer, Meta, NewSessionRequest, NewSessionResponse, PromptRequest,
+    AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CloseSessionRequest, CloseSessionResponse,
+    ContentBlock, DeleteSessionRequest, DeleteSessionResponse, InitializeRequest, InitializeResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, LogoutRequest,
+    LogoutResponse, McpServer, Meta, NewSessionRequest, NewSessionResponse, PromptRequest,
     ResumeSessionRequest, ResumeSessionResponse, SessionConfigOptionValue, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
@@ -293,9 +293,7 @@ impl AcpClient {
     /// Cancels the session's turn. The turn still ends by itself, with the stop reason `cancelled` if the agent
     /// plays by the rules; pending permission requests are answered `cancelled`.
     pub async fn cancel(&self, session: &str) {
-        let frame = Frame::notification(method::SESSION_CANCEL, &CancelNotification::new(session.to_owned()));
-        let _ = self.commands.send(Command::Line(frame.raw().clone())).await;
-        self.shared.providers.cancel_session(session);
+        let _ = self.commands.send(Command::Cancel(session.to_owned())).await;
     }
 
     /// Sets the session's mode.

@@ -83,6 +83,9 @@ pub enum Command {
     Agent(commands::agent::AgentArgs),
     /// Play an agent that follows a script or misbehaves on request, over stdio, TCP or WebSocket
     Mock(commands::mock::MockArgs),
+    /// Be a client that is driven by lines of JSON, with defects or unusual habits
+    #[command(hide = true)]
+    ClientMock(commands::client_mock::ClientMockArgs),
     /// Put an agent behind TCP, WebSocket, policies or NATS, and translate between protocol dialects
     Proxy(Box<commands::proxy::ProxyArgs>),
     /// Show a recorded conversation again, or play its agent
@@ -163,6 +166,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(feature = "agent")]
         Command::Agent(args) => commands::agent::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
+        Command::ClientMock(args) => commands::client_mock::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         #[cfg(feature = "nats")]

@@ -113,7 +113,8 @@ impl WireQuirk for ReleaseLetsRun {
         let terminal = text(&params, "terminalId");
         if self.gone.contains(terminal) {
             let words = format!("terminal not found: {terminal}");
-            around.answer(&id, Err(RpcError::new(error_code::RESOURCE_NOT_FOUND, words)));
+            let error = RpcError::new(error_code::RESOURCE_NOT_FOUND, words);
+            around.answer(&id, Err(error.with_data(json!({ "terminalId": terminal }))));
             return None;
         }
         if frame.method() == Some(method::TERMINAL_RELEASE) {

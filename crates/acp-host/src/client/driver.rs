@@ -10,7 +10,7 @@ use acp_link::child::{Child, Exit};
 use acp_link::{Link, LinkClosed};
 use acp_proto::method;
 use acp_rpc::{Direction, Frame, Id, NotSent, Peer, PeerLimits, Received, Reply, RpcError, View};
-use agent_client_protocol_schema::v1::SessionUpdate;
+use agent_client_protocol_schema::v1::{CancelNotification, SessionUpdate};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Line(Bytes),
     /// Bytes as they are.
     Raw(Bytes),
+    /// Cancels the turn of a session.
+    Cancel(String),
     Close {
         grace: Duration,
         done: oneshot::Sender<Option<Exit>>,
@@ -188,8 +190,16 @@ impl Driver {
             Command::Request(request) => self.request(request),
             Command::Line(line) => self.send(line),
             Command::Raw(bytes) => self.enqueue(bytes, false),
+            Command::Cancel(session) => self.cancel(&session),
             Command::Close { grace, done } => self.ended = Some(Ending::Close { grace, done }),
         }
+    }
+
+    /// The agent hears of the cancellation before it gets the answers to what is open.
+    fn cancel(&mut self, session: &str) {
+        let params = CancelNotification::new(session.to_owned());
+        self.send(Frame::notification(method::SESSION_CANCEL, &params).raw().clone());
+        self.providers.cancel_session(session);
     }
 
     fn request(&mut self, request: Request) {

@@ -140,6 +140,24 @@ fn renamed_ids_find_their_way_back() {
 }
 
 #[test]
+fn ids_count_down_and_find_their_way_back() {
+    let mut faults = engine(json!([{ "kind": "request", "do": [{ "ids": "down" }] }]));
+    faults.outgoing(Duration::ZERO, Frame::request(&3.into(), "session/new", &json!({})));
+    assert!(drain(&mut faults)[0].contains(r#""id":997"#));
+    faults.incoming(Duration::ZERO, Frame::parse(r#"{"jsonrpc":"2.0","id":997,"result":{}}"#));
+    assert!(drain(&mut faults)[0].contains(r#""id":3,"#));
+}
+
+#[test]
+fn latin1_has_one_byte_for_each_of_its_letters() {
+    let mut faults = engine(json!([{ "do": ["latin1"] }]));
+    faults.outgoing(Duration::ZERO, Frame::parse(r#"{"method":"żó"}"#));
+    assert!(matches!(faults.poll(), Some(Passage::Raw(bytes)) if &bytes[..] == b"{\"method\":\"?\xF3\"}\n"));
+    faults.outgoing(Duration::ZERO, Frame::parse(r#"{"method":"plain"}"#));
+    assert!(matches!(faults.poll(), Some(Passage::Send(_))), "a frame of ASCII stays as it is");
+}
+
+#[test]
 fn bytes_are_garbled_as_told() {
     for (action, expected) in [
         (json!("glue"), "# {\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{}}"),

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod call;
 pub mod chat;
+pub mod client_mock;
 #[cfg(feature = "code")]
 pub mod code;
 pub mod completions;
