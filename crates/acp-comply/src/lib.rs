@@ -28,7 +28,7 @@ pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use program::{Defaults, Program, SandboxFile, UnmetSeverity};
 pub use reach::in_order_of_needs;
-pub use reader::{Reading, TestSource, did_you_mean, read_all, render_all};
+pub use reader::{DRIVER_VERBS, Reading, TestSource, did_you_mean, read_all, render_all};
 pub use results::{
     AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
     RESULTS_VERSION, ReportingTool, Results, ResultsError, StaleExpectation, StepRecord, StepState, Suite,

@@ -9,6 +9,7 @@ mod nearest;
 mod steps;
 mod unknown;
 
+pub use client_steps::VERBS as DRIVER_VERBS;
 pub use nearest::did_you_mean;
 
 use crate::diagnostic::{Diagnostic, DiagnosticLevel};

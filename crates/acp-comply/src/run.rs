@@ -527,7 +527,10 @@ impl Run {
     /// What the test asked is answered, and what the agent asked is too. What a client does may come from a person, so its
     /// silence says nothing.
     fn is_idle(&self) -> bool {
-        self.client.is_none() && self.wire.asked && self.wire.outstanding.is_empty() && self.wire.pending.is_empty()
+        self.client.is_none()
+            && self.wire.asked
+            && self.wire.outstanding.is_empty()
+            && self.wire.pending.is_empty()
     }
 
     fn gone_words(&self) -> String {

@@ -309,7 +309,8 @@ fn claim_results(evidence: &TestEvidence, judged: JudgeReport<'_>) -> Vec<ClaimR
 
 /// Whether a finding of the judge is about something that the test claims.
 pub(crate) fn is_claimed(finding: &FindingRef, claims: &[ClaimId]) -> bool {
-    let is_meant = |claim: &ClaimId| claim.row() == finding.requirement && finding.blame == bound_side(claim.row());
+    let is_meant =
+        |claim: &ClaimId| claim.row() == finding.requirement && finding.blame == bound_side(claim.row());
     claims.iter().any(is_meant)
 }
 

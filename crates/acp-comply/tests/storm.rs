@@ -1,6 +1,8 @@
 //! Whatever an agent does, a run ends: no crash, no hang, one outcome.
 
-use acp_comply::{Defaults, DriveOutcome, ExitRecord, FileState, Program, Run, RunAction, RunEvent, RunLimits, Setup};
+use acp_comply::{
+    Defaults, DriveOutcome, ExitRecord, FileState, Program, Run, RunAction, RunEvent, RunLimits, Setup,
+};
 use acp_rpc::Frame;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -79,7 +81,8 @@ fn event() -> impl Strategy<Value = RunEvent> {
 }
 
 fn record() -> impl Strategy<Value = Value> {
-    (any::<bool>(), any::<bool>()).prop_map(|(eof, gone)| json!({ "pid": 7, "child": 8, "eof": eof, "gone": gone }))
+    (any::<bool>(), any::<bool>())
+        .prop_map(|(eof, gone)| json!({ "pid": 7, "child": 8, "eof": eof, "gone": gone }))
 }
 
 /// Plays events, then lets time pass; how many outcomes came.
@@ -89,7 +92,8 @@ fn play(program: &Arc<Program>, events: Vec<(u64, RunEvent)>) -> usize {
     setup.driver = Some(json!({}));
     setup.client = Some(json!({}));
     setup.can.permissions = ["allow", "reject", "leave"].map(str::to_owned).into();
-    setup.can.own = ["wire", "process", "fs", "terminal", "permission", "session", "elicit"].map(str::to_owned).into();
+    setup.can.own =
+        ["wire", "process", "fs", "terminal", "permission", "session", "elicit"].map(str::to_owned).into();
     setup.can.verbs = program.client.iter().flat_map(|client| client.verbs.clone()).collect();
     setup.limits = RunLimits { messages: 40, ..RunLimits::default() };
     let mut run = Run::new(Arc::clone(program), setup);

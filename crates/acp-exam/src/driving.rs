@@ -22,10 +22,15 @@ use crate::place::ExamPlace;
 use crate::words::WordValues;
 pub(crate) use process::ProcessNews;
 use process::{ClientProcess, OutputUse};
+use rustix::process::Signal;
 use screen::ScreenLine;
 
 /// How often it is looked whether something has ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a client may take to end by itself after a turn, when it is asked to quit.
+const GRACE: Duration = Duration::from_secs(1);
+/// The same after the last step of a test.
+const LAST_GRACE: Duration = Duration::from_millis(250);
 /// How many events of a client are kept.
 const EVENTS: usize = 10_000;
 
@@ -67,6 +72,8 @@ pub(crate) struct ClientHands<'a> {
     /// The question on the screen has its answer.
     answered: bool,
     quit: bool,
+    /// A client that ends by itself after its turn is told to when it has not done so until then.
+    tell_to_end: Option<Instant>,
 }
 
 /// A verb that is being used.
@@ -131,6 +138,7 @@ impl<'a> ClientHands<'a> {
             keys: VecDeque::new(),
             answered: false,
             quit: false,
+            tell_to_end: None,
         }
     }
 
@@ -188,7 +196,8 @@ impl<'a> ClientHands<'a> {
             _ => open.until,
         });
         let later = self.later.iter().map(|later| later.at);
-        open.chain(later).chain(self.keys.front().map(|keys| keys.by)).min()
+        let keys = self.keys.front().map(|keys| keys.by);
+        open.chain(later).chain(keys).chain(self.tell_to_end).min()
     }
 
     /// Does what is due.
@@ -196,6 +205,12 @@ impl<'a> ClientHands<'a> {
         self.use_what_waited();
         self.press();
         let now = Instant::now();
+        if self.tell_to_end.is_some_and(|at| at <= now) {
+            self.tell_to_end = None;
+            for process in &self.processes {
+                let _ = process.signal(Signal::TERM);
+            }
+        }
         let all_ended = self.processes.iter().all(|process| !process.is_alive());
         self.end_drives(
             |open| open.until <= now || (all_ended && open.ends_with == EndsWith::AllProcesses),
@@ -224,6 +239,8 @@ impl<'a> ClientHands<'a> {
             self.drive(u32::MAX, "quit", &json!({}));
         }
         let until = Instant::now() + self.client.driver.limits.quit.mul_f64(self.factor);
+        // Its turn is over, or will never be.
+        self.tell_to_end = self.tell_to_end.map(|at| at.min(Instant::now() + LAST_GRACE));
         while self.processes.iter().any(|process| !process.family().is_empty()) && Instant::now() < until {
             while let Ok(news) = self.news.1.try_recv() {
                 self.happened(news);

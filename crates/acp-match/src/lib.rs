@@ -28,5 +28,5 @@ mod text;
 pub use mismatch::{Difference, Mismatch};
 pub use path::{Path, PathError};
 pub use pattern::{CompileError, Pattern, PatternError};
-pub use text::first_group;
 pub use template::{Fill, Interpolated, Template, TemplateError, UnknownVariable, Vars, interpolate_text};
+pub use text::first_group;

@@ -29,7 +29,7 @@ pub(super) const KINDS: [&str; 19] = [
 ];
 
 /// The verbs of drivers.
-const VERBS: [&str; 17] = [
+pub const VERBS: [&str; 17] = [
     "open", "prompt", "answer", "cancel", "close", "reload", "quit", "list", "delete", "mode", "option",
     "login", "logout", "mcp", "attach", "dirs", "elicit",
 ];

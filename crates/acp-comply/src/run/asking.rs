@@ -266,7 +266,8 @@ impl Run {
         self.wire.last_request.clone_from(&id);
         self.wire.answered.extend(id.clone());
         let (at, kind) = (self.now, MessageKind::Response);
-        self.inbox.push(Message { at, kind, value, id, method: None, launch: 0, consumed: false, joined: None }, 0)
+        self.inbox
+            .push(Message { at, kind, value, id, method: None, launch: 0, consumed: false, joined: None }, 0)
     }
 
     /// The next request that this agent needs before the session can be used; after the last one the step is done.

@@ -252,7 +252,8 @@ impl Run {
             ClientStep::Stderr { bytes, times, timeout } => self.begin_stderr(bytes, *times, *timeout),
             ClientStep::Exit { code } => self.exit_agent(*code),
             ClientStep::Look(look) => {
-                self.state = State::Client(Waiting::Look { until: self.step_began + self.scaled(look.timeout) });
+                self.state =
+                    State::Client(Waiting::Look { until: self.step_began + self.scaled(look.timeout) });
             }
             ClientStep::Process { pid, timeout, .. } => self.begin_process(pid, *timeout),
             ClientStep::Judged { .. } => {

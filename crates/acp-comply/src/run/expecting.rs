@@ -211,7 +211,11 @@ impl Expecting {
                             wire.lost.contains(id)
                                 || (wire.answered.contains(id) && !wire.outstanding.contains(id))
                         }
-                        Bound::Last if wire.last_request.as_ref().is_some_and(|id| wire.lost.contains(id)) => true,
+                        Bound::Last
+                            if wire.last_request.as_ref().is_some_and(|id| wire.lost.contains(id)) =>
+                        {
+                            true
+                        }
                         Bound::Last => {
                             let is_plain = !wire.unruly && wire.partial.is_empty();
                             is_plain && wire.asked && wire.outstanding.is_empty()

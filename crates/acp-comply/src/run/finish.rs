@@ -137,7 +137,8 @@ impl Run {
         if self.inbox.noise > 0 {
             let count = self.inbox.noise;
             let first = self.inbox.first_noise.as_deref().unwrap_or("");
-            let (lines, are) = if count == 1 { ("line", "is not a message") } else { ("lines", "are not messages") };
+            let (lines, are) =
+                if count == 1 { ("line", "is not a message") } else { ("lines", "are not messages") };
             outcome.notes.push(format!("{count} {lines} from {} {are}: {first:?}", self.peer()));
         }
         outcome.unanswered = self.wire.outstanding.iter().map(ToString::to_string).collect();

@@ -58,8 +58,10 @@ impl Run {
         let kept = self.inbox.push(message, size);
         if !kept {
             let count = self.inbox.messages().len();
-            let reason =
-                format!("{} sent more than this test keeps ({count} messages); it was stopped there", self.peer());
+            let reason = format!(
+                "{} sent more than this test keeps ({count} messages); it was stopped there",
+                self.peer()
+            );
             return self.unmet(Unmet::new(BreakKind::Wrong, reason));
         }
         match kind {
@@ -156,8 +158,11 @@ impl Run {
                 self.met(&marks, &BTreeSet::new());
             } else {
                 let reason = format!("the answer to request {id} should be an error, but it succeeded");
-                let did =
-                    format!("{} answered {} with a result, not with an error", self.peer(), self.request_words(id));
+                let did = format!(
+                    "{} answered {} with a result, not with an error",
+                    self.peer(),
+                    self.request_words(id)
+                );
                 let answer = sighting(millis(self.now), self.heard_direction(), &value.to_string());
                 let frames = self.sent_as(id).into_iter().chain([answer]);
                 let mut unmet = Unmet::new(BreakKind::Wrong, reason).did(did).frames(frames);

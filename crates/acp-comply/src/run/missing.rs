@@ -117,7 +117,8 @@ impl Run {
         let request = self.request_of(choice);
         let Some(id) = request.filter(|_| choice.kind == MessageKind::Response) else {
             let frames = closest.and_then(|closest| self.heard_at(closest.index));
-            let when = if self.is_gone() { "before it ended".to_owned() } else { format!("within {waited} ms") };
+            let when =
+                if self.is_gone() { "before it ended".to_owned() } else { format!("within {waited} ms") };
             let did = format!("{} sent no {} {when}", self.peer(), wanted(choice));
             return (BreakKind::Absent, did, frames.into_iter().collect());
         };
@@ -129,8 +130,11 @@ impl Run {
             return (BreakKind::Wrong, did, frames);
         }
         if self.wire.lost.contains(&id) {
-            let did =
-                format!("{} closed the connection before it answered {}", self.peer(), self.request_words(&id));
+            let did = format!(
+                "{} closed the connection before it answered {}",
+                self.peer(),
+                self.request_words(&id)
+            );
             return (BreakKind::Wrong, did, frames);
         }
         let did = format!("{} did not answer {} within {waited} ms", self.peer(), self.request_words(&id));

@@ -1,8 +1,8 @@
 //! Beginning steps, and the ones that only wait or look.
 
 use super::claims::{Unmet, sighting};
-use super::inbox::millis;
 use super::client::LaunchFilter;
+use super::inbox::millis;
 use super::{AgentAct, ERROR_WAIT, Purpose, Run, RunAction, Sent, State, TestEnding, Wire};
 use crate::json::Json;
 use crate::program::{Handshake, MessageKind, RawBytes, StepKind};

@@ -62,7 +62,9 @@ enum Act {
 impl World {
     fn new(script: &str, program: Program) -> World {
         let mut setup = Setup::new("/cell/workspace");
-        for (name, value) in [("outside", "/cell"), ("home", "/home/person"), ("http", "http://127.0.0.1:9/x")] {
+        for (name, value) in
+            [("outside", "/cell"), ("home", "/home/person"), ("http", "http://127.0.0.1:9/x")]
+        {
             setup.variables.set(name, value);
         }
         setup.tool_version = "0".to_owned();
@@ -190,7 +192,10 @@ impl World {
             }
             AgentAct::Raw(bytes) => {
                 self.note(&format!("raw {:?}", String::from_utf8_lossy(&bytes)));
-                bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).for_each(|line| self.written(line));
+                bytes
+                    .split(|byte| *byte == b'\n')
+                    .filter(|line| !line.is_empty())
+                    .for_each(|line| self.written(line));
             }
             AgentAct::CloseOutput => self.note(&format!("launch {launch} closes its output")),
             AgentAct::PauseRead(time) => self.note(&format!("launch {launch} reads nothing for {time:?}")),

@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use acp_comply::did_you_mean;
+use acp_comply::{DRIVER_VERBS as VERBS, did_you_mean};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{AgentForm, ClientDriver, DriverKind};
 
-/// The verbs that tests may use.
-pub const VERBS: [&str; 17] = [
-    "open", "prompt", "answer", "cancel", "close", "reload", "quit", "list", "delete", "logout", "mode",
-    "option", "login", "mcp", "attach", "dirs", "elicit",
-];
 /// The areas that a client can have code for.
 pub const AREAS: [&str; 7] = ["wire", "process", "fs", "terminal", "permission", "session", "elicit"];
 

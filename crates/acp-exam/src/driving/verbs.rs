@@ -155,6 +155,7 @@ impl ClientHands<'_> {
         }
         let verbs = &self.client.driver.verbs;
         let ends_itself = |verb: &str| verbs.get(verb).is_some_and(|verb| verb.quits);
+        self.tell_to_end = Some(Instant::now() + super::GRACE.mul_f64(self.factor));
         for process in self.processes.iter_mut().filter(|process| process.is_alive()) {
             if !ends_itself(&process.verb) {
                 if self.client.driver.kind == DriverKind::Talk {

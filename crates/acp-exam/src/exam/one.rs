@@ -106,6 +106,12 @@ fn can(driver: &ClientDriver) -> DriverCan {
         verbs,
         own: driver.own.iter().cloned().collect(),
         permissions,
+        prepares: driver
+            .verbs
+            .iter()
+            .filter(|(_, verb)| verb.flags.is_some())
+            .map(|(name, _)| name.clone())
+            .collect(),
         opens_by_prompt: driver.opens_by_prompt(),
         start: driver.limits.start,
         verb: driver.limits.verb,

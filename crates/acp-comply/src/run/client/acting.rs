@@ -23,8 +23,11 @@ impl Run {
         self.next_own += 1;
         let frame = Frame::request(&id, &method, &json!({}));
         let text = frame.text().unwrap_or_default();
-        let sent =
-            Sent { method: Some(method), frame: sighting(millis(self.now), self.said_direction(), text), launch };
+        let sent = Sent {
+            method: Some(method),
+            frame: sighting(millis(self.now), self.said_direction(), text),
+            launch,
+        };
         self.wire.sent.insert(id.clone(), sent);
         self.write_to(launch, frame.raw().clone());
         let until = self.step_began + self.scaled(timeout);
@@ -39,7 +42,9 @@ impl Run {
     }
 
     pub(super) fn check_alive(&mut self) -> bool {
-        let State::Client(Waiting::Alive { id, launch, until, is_answered }) = &self.state else { return false };
+        let State::Client(Waiting::Alive { id, launch, until, is_answered }) = &self.state else {
+            return false;
+        };
         if *is_answered {
             self.client_step_met(None);
             return true;
@@ -51,7 +56,9 @@ impl Run {
         let waited = self.now.saturating_sub(self.step_began).as_millis();
         let frames = self.sent_as(id);
         let unmet = match is_closed {
-            true => Unmet::new(BreakKind::Wrong, "the client closed the connection, and answers nothing more"),
+            true => {
+                Unmet::new(BreakKind::Wrong, "the client closed the connection, and answers nothing more")
+            }
             false => {
                 let reason = format!("the client answered nothing within {waited} ms");
                 Unmet::new(BreakKind::Absent, reason)
@@ -112,8 +119,9 @@ impl Run {
                 "the client closed the connection while the agent wrote to its standard error",
             ),
             false => {
-                let reason =
-                    format!("the agent's standard error was not read: its writing stood still for {waited} ms");
+                let reason = format!(
+                    "the agent's standard error was not read: its writing stood still for {waited} ms"
+                );
                 Unmet::new(BreakKind::Absent, reason)
             }
         };

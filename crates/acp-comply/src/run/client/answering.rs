@@ -130,7 +130,9 @@ impl Run {
 
     fn usual_result(&mut self, number: u64) -> Result<Option<Value>, String> {
         let vars = self.answer_vars(number);
-        let Some(method) = self.request(number).map(|request| request.method.clone()) else { return Ok(None) };
+        let Some(method) = self.request(number).map(|request| request.method.clone()) else {
+            return Ok(None);
+        };
         let Some((table, client)) = self.client_side() else { return Ok(None) };
         let Some(known) = table.methods.get(&method) else { return Ok(None) };
         if known.id.is_some() {
@@ -154,7 +156,8 @@ impl Run {
             let text = json.render(&self.vars).map_err(|error| self.missing_words(&error))?;
             serde_json::from_str(&text).map_err(|error| error.to_string())
         };
-        let asked = self.request(number).and_then(|request| find(&request.frame, &client.table.version.asked));
+        let asked =
+            self.request(number).and_then(|request| find(&request.frame, &client.table.version.asked));
         let most = client.table.version.most;
         let agreed = asked.and_then(Value::as_u64).map_or(most, |asked| asked.min(most));
         vars.set("version", test.version.as_ref().map_or_else(|| Ok(json!(agreed)), value)?);
@@ -169,13 +172,15 @@ impl Run {
 
     /// What an answer of the file says; nothing when it says to never answer.
     fn body_of(&mut self, number: u64, body: &AnswerBody) -> Result<Option<Body>, String> {
-        let render = |run: &Run, json: &Json| json.render(&run.vars).map_err(|error| run.missing_words(&error));
+        let render =
+            |run: &Run, json: &Json| json.render(&run.vars).map_err(|error| run.missing_words(&error));
         Ok(match body {
             AnswerBody::Never => None,
             AnswerBody::Result(result) => Some(("result", render(self, result)?)),
             AnswerBody::Error(error) => Some(("error", render(self, error)?)),
             AnswerBody::Merge(over) => {
-                let over: Value = serde_json::from_str(&render(self, over)?).map_err(|error| error.to_string())?;
+                let over: Value =
+                    serde_json::from_str(&render(self, over)?).map_err(|error| error.to_string())?;
                 let mut result = self.usual_result(number)?.unwrap_or_else(|| json!({}));
                 if let Value::Object(members) = &mut result {
                     for (key, value) in over.as_object().into_iter().flatten() {
@@ -207,7 +212,9 @@ impl Run {
     /// Answers an open request, and takes note of the session that the answer opens.
     fn give(&mut self, number: u64, (key, body): &Body, before: &[Json]) -> Result<(), String> {
         let Some((table, client)) = self.client_side() else { return Ok(()) };
-        let Some(place) = client.open.iter().position(|request| request.number == number) else { return Ok(()) };
+        let Some(place) = client.open.iter().position(|request| request.number == number) else {
+            return Ok(());
+        };
         let request = client.open.remove(place);
         client.due.retain(|due| due.request != number);
         let launch = request.launch;

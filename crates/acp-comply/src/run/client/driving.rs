@@ -68,9 +68,16 @@ impl Run {
         let table = client.table.clone();
         let known = table.verbs.get(verb).cloned().unwrap_or_default();
         let limit = self.drive_limit(&known, timeout);
-        if let Some(early) = self.client.as_mut().and_then(|client| client.early_prompt.take_if(|early| early.at == self.at)) {
+        if let Some(early) =
+            self.client.as_mut().and_then(|client| client.early_prompt.take_if(|early| early.at == self.at))
+        {
             self.early_window(&early, &known);
-            return self.await_drive(Driving { until: limit, number: early.number, wait, since: early.since });
+            return self.await_drive(Driving {
+                until: limit,
+                number: early.number,
+                wait,
+                since: early.since,
+            });
         }
         let fields = match self.drive_fields(&known, fields) {
             Ok(fields) => fields,
@@ -110,7 +117,11 @@ impl Run {
         Since {
             messages: self.inbox.messages().len(),
             answers: self.client.as_ref().map_or(0, |client| client.answers.len()),
-            launch: self.client.as_ref().and_then(|client| client.launches.keys().next_back().copied()).unwrap_or(0),
+            launch: self
+                .client
+                .as_ref()
+                .and_then(|client| client.launches.keys().next_back().copied())
+                .unwrap_or(0),
         }
     }
 
@@ -197,9 +208,9 @@ impl Run {
 
     /// Whether the verb that follows starts the client.
     fn is_opened_next(&self, table: &AgentTable) -> bool {
-        let next = self.drives_from(self.at + 1).find(|(_, verb, _)| {
-            table.verbs.get(*verb).is_none_or(|known| !known.prepares)
-        });
+        let next = self
+            .drives_from(self.at + 1)
+            .find(|(_, verb, _)| table.verbs.get(*verb).is_none_or(|known| !known.prepares));
         next.is_some_and(|(_, verb, _)| {
             verb == table.first_prompt.verb || table.verbs.get(verb).is_some_and(|known| known.opens)
         })
@@ -211,7 +222,8 @@ impl Run {
             self.own_prompt(table);
             return;
         }
-        let opens = table.verbs.iter().find(|(_, verb)| verb.opens && !verb.again).map(|(name, _)| name.clone());
+        let opens =
+            table.verbs.iter().find(|(_, verb)| verb.opens && !verb.again).map(|(name, _)| name.clone());
         if let Some(verb) = opens {
             self.use_verb(&verb, json!({}));
         }
@@ -244,7 +256,8 @@ impl Run {
         if verb.opens {
             let mut answers = client.answers.iter().skip(since.answers);
             let answer = answers.find(|(launch, method)| {
-                (!verb.again || *launch > since.launch) && table.methods.get(method).is_some_and(|known| known.opens)
+                (!verb.again || *launch > since.launch)
+                    && table.methods.get(method).is_some_and(|known| known.opens)
             });
             return answer.map(|(_, method)| Brought::Answer(method.clone()));
         }
@@ -253,7 +266,8 @@ impl Run {
             return launch.copied().map(Brought::Launch);
         }
         let has_ended = client.record.get("running").and_then(Value::as_bool) == Some(false);
-        (verb.ends && (has_ended || (!self.is_unlaunched() && self.is_current_closed()))).then_some(Brought::End)
+        (verb.ends && (has_ended || (!self.is_unlaunched() && self.is_current_closed())))
+            .then_some(Brought::End)
     }
 
     pub(super) fn check_drive(&mut self) -> bool {
@@ -302,7 +316,9 @@ impl Run {
             format!("the driver did not say within {waited} ms that {name:?} has ended")
         } else {
             let what = match verb {
-                Verb { opens: true, again: true, .. } => "opened no session on a new launch of the agent".to_owned(),
+                Verb { opens: true, again: true, .. } => {
+                    "opened no session on a new launch of the agent".to_owned()
+                }
                 Verb { opens: true, .. } => "opened no session".to_owned(),
                 Verb { ends: true, .. } => "did not end".to_owned(),
                 Verb { brings, again: true, .. } => {

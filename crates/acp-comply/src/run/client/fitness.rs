@@ -18,7 +18,8 @@ impl Run {
         if let Some(verb) = test.verbs.iter().find(|verb| !can.verbs.contains(*verb)) {
             return na(format!("the driver has no verb {verb:?}"));
         }
-        if let Some(way) = self.answers_wanted(&table).into_iter().find(|way| !can.permissions.contains(way)) {
+        if let Some(way) = self.answers_wanted(&table).into_iter().find(|way| !can.permissions.contains(way))
+        {
             return na(format!("the driver cannot answer questions for permission with {way:?}"));
         }
         let needs = &self.program.needs;
@@ -42,7 +43,8 @@ impl Run {
 
     /// The ways to answer questions for permission that the test uses. That a client allows is not asked for.
     fn answers_wanted(&self, table: &AgentTable) -> BTreeSet<String> {
-        let habit = self.client_test().map(|test| test.permission).filter(|habit| *habit != PermissionHabit::Allow);
+        let habit =
+            self.client_test().map(|test| test.permission).filter(|habit| *habit != PermissionHabit::Allow);
         let steps = self.arena.iter().filter_map(|step| {
             let StepKind::Client(step) = &step.kind else { return None };
             let ClientStep::Drive { verb, fields, .. } = step.as_ref() else { return None };

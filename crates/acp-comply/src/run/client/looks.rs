@@ -2,8 +2,8 @@
 
 use super::super::claims::Unmet;
 use super::super::{LOOK_AGAIN, Run, RunAction, State, TestEnding};
-use super::launches::Launch;
 use super::Waiting;
+use super::launches::Launch;
 use crate::json::Json;
 use crate::program::{ClientLook, ClientStep, MessageCapture, StepKind, Witness};
 use crate::results::FindingRef;
@@ -55,7 +55,8 @@ impl Run {
                 }
             }
             (Some(_), true) => {
-                let reason = format!("{} with {}, which must not be", found_words(look.at), pattern.describe());
+                let reason =
+                    format!("{} with {}, which must not be", found_words(look.at), pattern.describe());
                 self.unmet(Unmet::new(BreakKind::Forbidden, reason));
             }
             (None, true) if is_over => {
@@ -116,7 +117,9 @@ impl Run {
         let hole = format!("${{{var}}}");
         let later = self.order.iter().skip(self.at).filter_map(|turn| match &self.arena[turn.step].kind {
             StepKind::Client(step) => match step.as_ref() {
-                ClientStep::Process { pid, .. } if pid.as_text().is_some_and(|text| text.contains(&hole)) => Some(pid),
+                ClientStep::Process { pid, .. } if pid.as_text().is_some_and(|text| text.contains(&hole)) => {
+                    Some(pid)
+                }
                 _ => None,
             },
             _ => None,
@@ -219,7 +222,10 @@ fn missing_words(at: Witness, pattern: &Pattern, seen: &[Value], waited: u128) -
     match (at, nearest) {
         (Witness::Agent, Some((record, mismatch))) => {
             let launch = record.get("launch").map(Value::to_string).unwrap_or_default();
-            format!("no launch of the agent was {wanted} within {waited} ms; launch {launch}{}", difference(&mismatch))
+            format!(
+                "no launch of the agent was {wanted} within {waited} ms; launch {launch}{}",
+                difference(&mismatch)
+            )
         }
         (Witness::Agent, None) => {
             format!("the client did not start the agent within {waited} ms, expected {wanted}")
