@@ -3,6 +3,7 @@
 use acp_comply::Program;
 use acp_comply::program::{AgentOffer, StubHabits};
 use acp_proto::method;
+use serde_json::Value;
 
 /// Verbs that a person can be asked to do while a turn runs.
 pub(super) const BY_HAND: [&str; 7] = ["open", "prompt", "answer", "cancel", "mode", "option", "list"];
@@ -20,25 +21,31 @@ pub(super) enum Fit {
     Not(String),
 }
 
-/// Words in a test's file that mean a process of its own.
-const OWN_START: [(&str, &str); 6] = [
-    ("\"expectAgent\"", "looks at how the agent is started and ended"),
-    ("\"expectClient\"", "looks at what a driver says"),
-    ("\"exit\"", "ends the agent"),
-    ("\"close\": {", "ends the connection"),
-    ("\"stderr\"", "writes to the agent's standard error"),
-    ("${outside}", "needs files outside the workspace"),
+/// Steps that mean a process of its own.
+const OWN_START: [(&str, &str); 5] = [
+    ("expectAgent", "looks at how the agent is started and ended"),
+    ("expectClient", "looks at what a driver says"),
+    ("exit", "ends the agent"),
+    ("close", "ends the connection"),
+    ("stderr", "writes to the agent's standard error"),
 ];
 
 /// How this test can be run; `source` is its file.
 pub(super) fn fit(program: &Program, source: &str) -> Fit {
     let Some(test) = program.client.as_deref() else { return Fit::Not("it is for agents".to_owned()) };
     let not = |why: &str| Fit::Not(format!("{why}; acp comply-client runs it"));
+    let file: Value = serde_json::from_str(source).unwrap_or_default();
+    let mut steps = Vec::new();
+    gather(&file["steps"], &mut steps);
     if let Some(verb) = test.verbs.iter().find(|verb| !BY_HAND.contains(&verb.as_str())) {
         return not(&format!("it needs a start of its own for the verb {verb:?}"));
     }
-    if let Some((_, why)) = OWN_START.iter().find(|(word, _)| source.contains(word)) {
+    let is_there = |key: &str| steps.iter().any(|step| step.get(key).is_some());
+    if let Some((_, why)) = OWN_START.iter().find(|(key, _)| is_there(key)) {
         return not(&format!("it {why}"));
+    }
+    if source.contains("${outside}") || !test.outside.is_empty() {
+        return not("it needs files outside the workspace");
     }
     let first = [method::INITIALIZE, method::SESSION_NEW, method::SESSION_LOAD, method::SESSION_RESUME];
     let changes_start = test.answers.keys().chain(&test.hold).any(|name| first.contains(&name.as_str()));
@@ -46,29 +53,32 @@ pub(super) fn fit(program: &Program, source: &str) -> Fit {
     if !is_usual || changes_start || test.stub != StubHabits::default() {
         return not("it needs an agent that starts with other offers");
     }
-    if source.contains("\"verb\": \"prompt\", \"text\"") {
+    if steps.iter().any(|step| step["drive"]["verb"] == "prompt" && step["drive"].get("text").is_some()) {
         return not("it needs a prompt with words of its own");
     }
-    let asks = [method::SESSION_REQUEST_PERMISSION, method::ELICITATION_CREATE];
-    let needs_person = test.verbs.iter().any(|verb| !["open", "prompt"].contains(&verb.as_str()));
-    if ends_turn(program, source) {
+    if test.verbs.contains("cancel") || ends_turn(&steps) {
         return Fit::Turn;
     }
-    match needs_person || asks.iter().any(|name| source.contains(&format!("\"{name}\""))) {
-        true => Fit::Hand,
-        false => Fit::Alone,
+    let asks = [method::SESSION_REQUEST_PERMISSION, method::ELICITATION_CREATE];
+    let is_asked = asks.iter().any(|name| source.contains(&format!("\"{name}\"")));
+    let is_driven = test.verbs.iter().any(|verb| !["open", "prompt"].contains(&verb.as_str()));
+    if is_asked || is_driven { Fit::Hand } else { Fit::Alone }
+}
+
+/// The steps, those of repeated blocks included.
+fn gather<'v>(steps: &'v Value, found: &mut Vec<&'v Value>) {
+    for step in steps.as_array().into_iter().flatten() {
+        found.push(step);
+        gather(&step["repeat"]["steps"], found);
     }
 }
 
 /// Whether the turn in which the test runs ends before the test does.
-fn ends_turn(program: &Program, source: &str) -> bool {
-    let cancels = program.client.as_ref().is_some_and(|test| test.verbs.contains("cancel"));
-    let answer = format!("\"answer\": {{ \"to\": \"{}\"", method::SESSION_PROMPT);
-    let is_early = source.find(&answer).is_some_and(|at| {
-        let behind = &source[at..];
-        ["\"send\"", "\"expect\"", "\"forbid\"", "\"alive\"", "\"drive\""].iter().any(|word| behind.contains(word))
-    });
-    cancels || is_early || source.matches("\"verb\": \"prompt\"").count() > 1
+fn ends_turn(steps: &[&Value]) -> bool {
+    let is_end = |step: &&&Value| step["answer"]["to"] == method::SESSION_PROMPT;
+    let behind = steps.iter().skip_while(|step| !is_end(step)).any(|step| step.get("answer").is_none());
+    let prompts = steps.iter().filter(|step| step["drive"]["verb"] == "prompt").count();
+    behind || prompts > 1
 }
 
 #[cfg(test)]
