@@ -6,6 +6,7 @@
 //!
 //! Read first: [`Exam`], [`ClientDriver`], [`stub`].
 
+pub mod chat;
 pub mod client;
 pub mod driver;
 mod driving;
@@ -21,6 +22,7 @@ pub mod terminal;
 mod wire;
 mod words;
 
+pub use chat::{ChatExam, ChatExamSettings};
 pub use client::ClientUnderTest;
 pub use driver::{ClientDriver, DriverCatalogue, DriverError};
 pub use exam::{Exam, ExamConditions};

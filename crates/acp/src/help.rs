@@ -16,7 +16,7 @@ Check an agent    comply    test it against the protocol and report
                   info      show what it says about itself
                   init      set up acp.toml and CI in its repository
                   explain   show what a test or a requirement asks for
-Check a client    comply-client  test it through a driver and report
+Check a client    comply-client, exam  test it through a driver, or in its chat
                   mock      play an agent by a script, with faults on request
 Look at a         lint      check a recorded conversation against the protocol
 conversation      replay    show it again, or play its agent
@@ -40,7 +40,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Check an agent",
         &["comply", "info", "init", "explain", "diff", "harness", "matrix", "suites", "requirements"],
     ),
-    ("Check a client", &["comply-client", "mock"]),
+    ("Check a client", &["comply-client", "exam", "mock"]),
     ("Look at a conversation", &["lint", "replay"]),
     ("Talk to an agent", &["chat", "prompt", "call"]),
     ("Play an agent", &["agent", "model", "mcp-stub"]),
@@ -163,6 +163,14 @@ Exit codes: 0 nothing got worse, 1 a verdict got worse, 2 a file cannot be read.
   acp doctor --format json
 
 Exit codes: 0 all is well, 1 something is broken, or one of the named checks is not ok.";
+    EXAM: "  acp exam --settings zed                             the entry for an editor's settings
+  acp chat --command 'acp exam'                       examine acp chat: type /run fs, then /report
+  acp exam --listen tcp://127.0.0.1:0                 for clients that connect
+  acp exam report --format html --out exam.html       the latest exam as a page
+
+In the chat: /run, /run AREA, /list, /report, /next, /skip, /redo, /stop, /trace.
+
+Exit codes: 0 the client ended the conversation, or the report was printed, 2 wrong usage.";
     EXPLAIN: "  acp explain CAN-01
   acp explain required.initialize
   acp explain tests/my-test.jsont";

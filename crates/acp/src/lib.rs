@@ -54,6 +54,8 @@ pub enum Command {
     Comply(commands::comply::ComplyArgs),
     /// Test a client against the protocol: start it as a driver says, play its agent, and report
     ComplyClient(commands::comply_client::ComplyClientArgs),
+    /// Run an agent that examines the client it runs in, an editor for instance: type /run in the chat
+    Exam(commands::exam::ExamArgs),
     /// Show what an agent says about itself: versions, capabilities, logins, modes, commands
     Info(commands::info::InfoArgs),
     /// Set up acp.toml, a list of known failures and a CI job in an agent's repository
@@ -151,6 +153,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
         Command::ComplyClient(args) => commands::comply_client::run(&args),
+        Command::Exam(args) => commands::exam::run(&args),
         Command::Info(args) => commands::info::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Explain(args) => commands::explain::run(&args),

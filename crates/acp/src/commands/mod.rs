@@ -12,6 +12,7 @@ pub mod comply;
 pub mod comply_client;
 pub mod diff;
 pub mod doctor;
+pub mod exam;
 pub mod expected;
 pub mod explain;
 pub mod harness;

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod chat;
+mod exam;
 mod first_run;
 mod hostile;
 mod processes;
