@@ -38,12 +38,6 @@ impl Dialect {
         self == Self::V1
     }
 
-    /// The protocol version as this dialect writes it, as JSON text.
-    #[must_use]
-    pub fn version_json(self) -> &'static str {
-        self.traits().version
-    }
-
     /// The key under which fields that only this dialect knows travel in `_meta`.
     #[must_use]
     pub fn meta_key(self) -> &'static str {

@@ -86,12 +86,6 @@ impl Tap {
         })
     }
 
-    /// The moment that the transcript's times count from.
-    #[must_use]
-    pub fn start_time(&self) -> Instant {
-        self.shared.start
-    }
-
     /// How many entries were recorded so far.
     #[must_use]
     pub fn entries(&self) -> u64 {

@@ -126,18 +126,6 @@ impl PolicyRules {
 }
 
 impl PolicyRules {
-    /// Decides about one call that would be used on several things: all of them must be allowed.
-    pub fn decide_all(&self, request: &PolicyRequest<'_>, actions: &[ToolAction<'_>]) -> PolicyDecision {
-        let decisions =
-            actions.iter().map(|action| self.decide(&PolicyRequest { action: *action, ..*request }));
-        let strictest = decisions.max_by_key(|decision| match decision.verdict {
-            PolicyVerdict::Allow => 0,
-            PolicyVerdict::Ask => 1,
-            PolicyVerdict::Deny => 2,
-        });
-        strictest.unwrap_or_else(|| self.decide(&PolicyRequest { action: ToolAction::Unknown, ..*request }))
-    }
-
     /// The deny pattern that may be about a call which does not show what it would be used on.
     pub fn unseen(&self, request: &PolicyRequest<'_>) -> Option<&ToolPattern> {
         self.deny.iter().find(|pattern| pattern.may_touch(request))

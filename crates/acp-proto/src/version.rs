@@ -22,16 +22,6 @@ impl ProtocolVersion {
             Self::V2 => 2,
         }
     }
-
-    /// The version with this number.
-    #[must_use]
-    pub const fn from_number(number: u64) -> Option<Self> {
-        match number {
-            1 => Some(Self::V1),
-            2 => Some(Self::V2),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for ProtocolVersion {

@@ -43,7 +43,7 @@ impl Remote {
         // The TLS library has no default of its own. Someone else in the process may have set one: that is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
-            .default_headers(settings.headers().map_err(unusable)?)
+            .default_headers(settings.headers().map_err(|error| unusable(error.to_string()))?)
             .user_agent(concat!("acp-workbench/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(settings.connect)
             // A key goes to the address that the person named, nowhere else.

@@ -16,6 +16,51 @@ use super::{Choice, Model, ProviderError};
 /// The model that stands for "the first one that the server lists".
 pub const AUTO: &str = "auto";
 
+/// Why a provider cannot be reached with these settings.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SettingError {
+    /// The key cannot be sent.
+    #[error("the key in {0} has characters that no key has; copy it again")]
+    Key(String),
+    /// Requests cannot be signed.
+    #[error(
+        "there is no {0}; put {AWS_ACCESS} and {AWS_SECRET} (and AWS_SESSION_TOKEN where there is one) into the \
+         environment, or a key of Bedrock into AWS_BEARER_TOKEN_BEDROCK"
+    )]
+    NoAccess(&'static str),
+    /// A header cannot be called so.
+    #[error("--header: {0:?} is no name of a header")]
+    HeaderName(String),
+    /// A header needs a variable that is not there.
+    #[error("--header {header}: the environment variable {variable} is not set")]
+    HeaderVariable {
+        /// The header.
+        header: String,
+        /// The variable.
+        variable: String,
+    },
+    /// A header cannot have this value.
+    #[error("--header {0}: that is no value of a header")]
+    HeaderValue(String),
+    /// The address has no scheme.
+    #[error("{0:?} does not begin with http:// or https://")]
+    Scheme(String),
+    /// The address has another scheme, or no host.
+    #[error("{0:?} does not begin with http:// or https:// and a host")]
+    Host(String),
+    /// It is no address.
+    #[error("{text:?}: {error}")]
+    Url {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// It is no time.
+    #[error("ACP_MODEL_STALL must be a number of seconds, not {0:?}")]
+    Stall(String),
+}
+
 /// How one provider is reached.
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
@@ -59,6 +104,7 @@ impl ModelSettings {
             return Err(ProviderError::Unknown { name: vendor_name.to_owned(), known });
         };
         let unusable = |reason| ProviderError::Unusable { provider: vendor.name.clone(), reason };
+        let wrong = |error: SettingError| unusable(error.to_string());
         let first = |names: &[String]| names.iter().find_map(|name| Some((name.clone(), filled(env(name))?)));
         let (base_source, base_text) = match filled(choice.base_url.clone()) {
             Some(text) => ("--base-url".to_owned(), text),
@@ -73,8 +119,8 @@ impl ModelSettings {
             Some((name, text)) => (name, Key::new(&text)),
             None => (vendor.key_env.first().cloned().unwrap_or_default(), None),
         };
-        let (extra, mut secrets) = extra_headers(&choice.headers, env).map_err(unusable)?;
-        let signer = if vendor.aws && key.is_none() { Some(signer(env).map_err(unusable)?) } else { None };
+        let (extra, mut secrets) = extra_headers(&choice.headers, env).map_err(wrong)?;
+        let signer = if vendor.aws && key.is_none() { Some(signer(env).map_err(wrong)?) } else { None };
         if let Some(signer) = &signer {
             AWS_SECRET.clone_into(&mut key_source);
             secrets.push(signer.secret.clone());
@@ -106,14 +152,14 @@ impl ModelSettings {
             lost: Retry { attempts: 3, first: Duration::from_millis(500), jitter: 0.25 },
             longest_pause: Duration::from_secs(60),
             connect: Duration::from_secs(10),
-            stall: stall(env).map_err(unusable)?,
+            stall: stall(env).map_err(wrong)?,
         };
-        settings.headers().map_err(unusable)?;
+        settings.headers().map_err(wrong)?;
         Ok(settings)
     }
 
     /// The headers of every request.
-    pub(super) fn headers(&self) -> Result<HeaderMap, String> {
+    pub(super) fn headers(&self) -> Result<HeaderMap, SettingError> {
         let mut headers = HeaderMap::new();
         if self.wire == WireFormat::Messages && !self.vendor.aws {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
@@ -125,16 +171,14 @@ impl ModelSettings {
         Ok(headers)
     }
 
-    fn add_key(&self, key: &Key, headers: &mut HeaderMap) -> Result<(), String> {
+    fn add_key(&self, key: &Key, headers: &mut HeaderMap) -> Result<(), SettingError> {
         let bearer = self.vendor.aws || self.key_source.ends_with("_TOKEN");
         let (name, prefix) = match self.wire {
             WireFormat::Messages if !bearer => ("x-api-key", ""),
             WireFormat::Gemini => ("x-goog-api-key", ""),
             WireFormat::Messages | WireFormat::Chat | WireFormat::Responses => ("authorization", "Bearer "),
         };
-        let value = key.header(prefix).ok_or_else(|| {
-            format!("the key in {} has characters that no key has; copy it again", self.key_source)
-        })?;
+        let value = key.header(prefix).ok_or_else(|| SettingError::Key(self.key_source.clone()))?;
         headers.insert(HeaderName::from_static(name), value);
         Ok(())
     }
@@ -193,17 +237,10 @@ fn region(env: &dyn Fn(&str) -> Option<String>) -> String {
     region.unwrap_or_else(|| "us-east-1".to_owned())
 }
 
-fn signer(env: &dyn Fn(&str) -> Option<String>) -> Result<Signer, String> {
-    let wanted = |name: &str| {
-        filled(env(name)).ok_or_else(|| {
-            format!(
-                "there is no {name}; put {AWS_ACCESS} and {AWS_SECRET} (and AWS_SESSION_TOKEN where there is one) into the \
-                 environment, or a key of Bedrock into AWS_BEARER_TOKEN_BEDROCK"
-            )
-        })
-    };
+fn signer(env: &dyn Fn(&str) -> Option<String>) -> Result<Signer, SettingError> {
+    let wanted = |name: &'static str| filled(env(name)).ok_or(SettingError::NoAccess(name));
     let (access, secret) = (wanted(AWS_ACCESS)?, wanted(AWS_SECRET)?);
-    let secret = Key::new(&secret).ok_or_else(|| format!("{AWS_SECRET} is empty"))?;
+    let secret = Key::new(&secret).ok_or(SettingError::NoAccess(AWS_SECRET))?;
     let session = filled(env("AWS_SESSION_TOKEN")).and_then(|text| Key::new(&text));
     Ok(Signer { access, secret, session, region: region(env) })
 }
@@ -212,24 +249,25 @@ fn signer(env: &dyn Fn(&str) -> Option<String>) -> Result<Signer, String> {
 fn extra_headers(
     given: &[(String, String)],
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<(HeaderMap, Vec<Key>), String> {
+) -> Result<(HeaderMap, Vec<Key>), SettingError> {
     let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
     for (name, text) in given {
         let named = HeaderName::from_bytes(name.trim().as_bytes())
-            .map_err(|_| format!("--header: {name:?} is no name of a header"))?;
+            .map_err(|_| SettingError::HeaderName(name.clone()))?;
         let mut whole = String::new();
         let mut rest = text.trim();
         while let Some((before, variable, after)) = variable(rest) {
-            let filled = filled(env(variable))
-                .ok_or_else(|| format!("--header {name}: the environment variable {variable} is not set"))?;
+            let filled = filled(env(variable)).ok_or_else(|| SettingError::HeaderVariable {
+                header: name.clone(),
+                variable: variable.to_owned(),
+            })?;
             secrets.extend(Key::new(&filled));
             whole.push_str(before);
             whole.push_str(&filled);
             rest = after;
         }
         whole.push_str(rest);
-        let mut value = HeaderValue::from_str(&whole)
-            .map_err(|_| format!("--header {name}: that is no value of a header"))?;
+        let mut value = HeaderValue::from_str(&whole).map_err(|_| SettingError::HeaderValue(name.clone()))?;
         value.set_sensitive(true);
         secrets.extend(Key::new(&whole));
         headers.insert(named, value);
@@ -250,17 +288,18 @@ fn filled(text: Option<String>) -> Option<String> {
     text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-fn read_base(vendor: &Vendor, text: &str) -> Result<Url, String> {
+fn read_base(vendor: &Vendor, text: &str) -> Result<Url, SettingError> {
     let written = text.contains("://");
     let whole = match (written, vendor.keyless) {
         (true, _) => text.to_owned(),
         // The variable of a local server holds what it listens on.
         (false, true) => format!("http://{}", text.replace("0.0.0.0", "127.0.0.1")),
-        (false, false) => return Err(format!("{text:?} does not begin with http:// or https://")),
+        (false, false) => return Err(SettingError::Scheme(text.to_owned())),
     };
-    let mut url = Url::parse(&whole).map_err(|error| format!("{text:?}: {error}"))?;
+    let mut url = Url::parse(&whole)
+        .map_err(|error| SettingError::Url { text: text.to_owned(), error: error.to_string() })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(format!("{text:?} does not begin with http:// or https:// and a host"));
+        return Err(SettingError::Host(text.to_owned()));
     }
     if !written && url.port().is_none() {
         let usual = Url::parse(&vendor.base).ok().and_then(|usual| usual.port());
@@ -287,10 +326,10 @@ fn models(vendor: &Vendor, chosen: Option<&str>, own: bool, limits: &Limits) -> 
 }
 
 /// A slow machine may need minutes for its first word.
-fn stall(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
+fn stall(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, SettingError> {
     let Some(text) = filled(env("ACP_MODEL_STALL")) else { return Ok(Duration::from_secs(300)) };
     match text.parse::<u64>() {
         Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!("ACP_MODEL_STALL must be a number of seconds, not {text:?}")),
+        _ => Err(SettingError::Stall(text)),
     }
 }

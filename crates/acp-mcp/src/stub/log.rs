@@ -105,6 +105,23 @@ pub enum StubEvent {
     Unknown(Map<String, Value>),
 }
 
+/// Why a line of the log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StubRecordError {
+    /// It is something else.
+    #[error("it is not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is JSON of another kind.
+    #[error("it is not a JSON object")]
+    NoObject,
+    /// A number is missing, or too large.
+    #[error("{0:?} is not a number")]
+    NoNumber(&'static str),
+    /// A text is missing.
+    #[error("{0:?} is not a string")]
+    NoText(&'static str),
+}
+
 impl StubRecord {
     /// The record as one line, without the newline.
     pub fn to_json_line(&self) -> String {
@@ -121,20 +138,20 @@ impl StubRecord {
     }
 
     /// Reads one line.
-    pub fn parse(line: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(line).map_err(|error| format!("it is not JSON: {error}"))?;
-        let Value::Object(mut fields) = value else { return Err("it is not a JSON object".to_owned()) };
-        let number = |value: Option<Value>, name: &str| {
-            value.as_ref().and_then(Value::as_u64).ok_or_else(|| format!("{name:?} is not a number"))
+    pub fn parse(line: &str) -> Result<Self, StubRecordError> {
+        let value: Value = serde_json::from_str(line)?;
+        let Value::Object(mut fields) = value else { return Err(StubRecordError::NoObject) };
+        let number = |value: Option<Value>, name| {
+            value.as_ref().and_then(Value::as_u64).ok_or(StubRecordError::NoNumber(name))
         };
         let at = number(fields.shift_remove("at"), "at")?;
         let pid = number(fields.shift_remove("pid"), "pid")?;
-        let pid = u32::try_from(pid).map_err(|_| "\"pid\" is too large".to_owned())?;
+        let pid = u32::try_from(pid).map_err(|_| StubRecordError::NoNumber("pid"))?;
         let Some(Value::String(server)) = fields.shift_remove("server") else {
-            return Err("\"server\" is not a string".to_owned());
+            return Err(StubRecordError::NoText("server"));
         };
         if !fields.get("event").is_some_and(Value::is_string) {
-            return Err("\"event\" is not a string".to_owned());
+            return Err(StubRecordError::NoText("event"));
         }
         let event =
             serde_json::from_value(Value::Object(fields.clone())).unwrap_or(StubEvent::Unknown(fields));
@@ -182,7 +199,7 @@ impl StubLog {
         for (index, line) in whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             match StubRecord::parse(line) {
                 Ok(record) => log.records.push(record),
-                Err(reason) => log.flaws.push(LogFlaw { line: index + 1, reason }),
+                Err(error) => log.flaws.push(LogFlaw { line: index + 1, reason: error.to_string() }),
             }
         }
         log

@@ -10,7 +10,7 @@ mod stdio;
 mod tools;
 
 pub use http::{HttpStub, serve_http};
-pub use log::{LogFlaw, StubEvent, StubLog, StubRecord};
+pub use log::{LogFlaw, StubEvent, StubLog, StubRecord, StubRecordError};
 pub use server::{LogFile, StubSettings};
 pub use stdio::serve_stdio;
 pub(crate) use stdio::{LAST_WORDS, converse};

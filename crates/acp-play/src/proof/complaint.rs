@@ -52,13 +52,6 @@ impl Complaints {
         complaints
     }
 
-    /// The complaints of a test's own about what it claims.
-    pub fn of_claims(outcome: &TestOutcome) -> Self {
-        let mut complaints = Self::default();
-        complaints.take_outcome(outcome);
-        complaints
-    }
-
     fn take_outcome(&mut self, outcome: &TestOutcome) {
         for claim in outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken) {
             self.add_graded(claim.id.as_str(), claim.grade, claim.reason.as_deref().unwrap_or_default());

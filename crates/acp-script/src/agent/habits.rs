@@ -254,11 +254,6 @@ impl Habits {
         !self.lacks.contains(&feature)
     }
 
-    /// Whether the agent does anything by itself that others ask their client for.
-    pub fn has_own_hands(&self) -> bool {
-        [self.reads, self.writes, self.runs].contains(&Means::Own)
-    }
-
     /// The feature that a request belongs to.
     pub(super) fn feature(method: &str) -> Option<Feature> {
         Some(match method {

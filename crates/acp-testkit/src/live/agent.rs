@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
+use acp_proto::{method, update};
 use serde_json::{Value, json};
 
 use super::{PATIENCE, collect, exit_code};
@@ -58,13 +59,13 @@ impl LiveAgent {
     /// Initializes version 1.
     pub fn initialize(&mut self, capabilities: &Value) {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-        let ready = self.ask("initialize", &params);
+        let ready = self.ask(method::INITIALIZE, &params);
         assert_eq!(ready["result"]["protocolVersion"], 1, "{ready}");
     }
 
     /// Opens a session: its id.
     pub fn session(&mut self, cwd: &Path, servers: &Value) -> String {
-        let new = self.ask("session/new", &json!({ "cwd": cwd, "mcpServers": servers }));
+        let new = self.ask(method::SESSION_NEW, &json!({ "cwd": cwd, "mcpServers": servers }));
         new["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{new}")).to_owned()
     }
 
@@ -77,7 +78,7 @@ impl LiveAgent {
     /// Sends a prompt.
     pub fn send_prompt(&mut self, session: &str, text: &str) -> i64 {
         let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
-        self.send("session/prompt", &params)
+        self.send(method::SESSION_PROMPT, &params)
     }
 
     /// Sends a request: its id.
@@ -116,7 +117,7 @@ impl LiveAgent {
             let Ok(line) = self.lines.recv_timeout(PATIENCE) else { self.fail() };
             let frame: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
             self.heard.push(frame.clone());
-            if frame["method"] == "session/request_permission" {
+            if frame["method"] == method::SESSION_REQUEST_PERMISSION {
                 self.answer_permission(&frame);
             }
             if is(&frame) {
@@ -140,7 +141,7 @@ impl LiveAgent {
 
     /// The updates so far.
     pub fn updates(&self) -> Vec<&Value> {
-        let updates = self.heard.iter().filter(|frame| frame["method"] == "session/update");
+        let updates = self.heard.iter().filter(|frame| frame["method"] == method::SESSION_UPDATE);
         updates.map(|frame| &frame["params"]["update"]).collect()
     }
 
@@ -156,7 +157,7 @@ impl LiveAgent {
 
     /// The text of its messages.
     pub fn words(&self) -> String {
-        self.text_of("agent_message_chunk")
+        self.text_of(update::AGENT_MESSAGE_CHUNK)
     }
 
     /// Ends its input: its exit code, and what it wrote to standard error.
