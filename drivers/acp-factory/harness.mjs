@@ -48,14 +48,13 @@ const verbs = {
   },
   cancel: () => session.cancel(),
   mode: ({ mode }) => session.setMode(mode),
-  async reload({ text }) {
+  async reload() {
     const id = session?.id;
     await agent?.close();
     agent = undefined;
     await start();
     session = id && agent.capabilities?.loadSession ? await agent.loadSession(id, workspace) : await agent.createSession(workspace);
     tell("opened", { sessionId: session.id });
-    turn(text ?? "again").catch(trouble("reload"));
   },
   async quit() {
     await agent?.close();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use acp_comply::program::PermissionHabit;
 use acp_comply::run::DriveOutcome;
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_link::child::Exit;
 use acp_link::kept::{self, RunningCommand};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 

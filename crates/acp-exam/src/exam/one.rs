@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use acp_campaign::{Driven, Watch};
 use acp_comply::{DriverCan, Program, Run, RunAction, Setup};
-use acp_link::leash::ProcessGuard;
+use acp_link::process_guard::ProcessGuard;
 use acp_match::Vars;
 
 use super::{ExamConditions, Known};
 use crate::client::ClientUnderTest;
-use crate::driver::{AgentForm, ClientDriver};
+use crate::driver::{AgentForm, ClientDriver, DriverVerb};
 use crate::driving::ClientHands;
 use crate::exam_run::ExamRun;
 use crate::http::HttpWitness;
@@ -112,11 +112,22 @@ fn can(driver: &ClientDriver) -> DriverCan {
             .filter(|(_, verb)| verb.flags.is_some())
             .map(|(name, _)| name.clone())
             .collect(),
+        prompts: driver
+            .verbs
+            .iter()
+            .filter(|(name, verb)| *name != "prompt" && takes_text(verb))
+            .map(|(name, _)| name.clone())
+            .collect(),
         opens_by_prompt: driver.opens_by_prompt(),
         start: driver.limits.start,
         verb: driver.limits.verb,
         quit: driver.limits.quit,
     }
+}
+
+/// Whether a verb sends a prompt: the prompt's text is among its words.
+fn takes_text(verb: &DriverVerb) -> bool {
+    verb.run.iter().flatten().chain(&verb.keys).any(|word| word.contains("${text}"))
 }
 
 /// A test that is known not to apply needs no client.
