@@ -10,6 +10,7 @@
 //! Read first: [`Program`], [`Run`], [`TestOutcome`].
 #![deny(clippy::disallowed_methods)]
 
+mod agent_table;
 mod areas;
 pub mod diagnostic;
 pub mod json;
@@ -28,7 +29,8 @@ pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use program::{Defaults, Program, SandboxFile, UnmetSeverity};
 pub use reach::in_order_of_needs;
-pub use reader::{DRIVER_VERBS, Reading, TestSource, did_you_mean, read_all, render_all};
+pub use agent_table::driver_verbs;
+pub use reader::{Reading, TestSource, did_you_mean, read_all, render_all};
 pub use results::{
     AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
     RESULTS_VERSION, ReportingTool, Results, ResultsError, StaleExpectation, StepRecord, StepState, Suite,

@@ -135,6 +135,8 @@ pub struct Precondition {
     pub path: Path,
     /// What must stand there.
     pub must_be: Value,
+    /// It must not stand there.
+    pub is_negated: bool,
 }
 
 /// What a precondition looks at.
@@ -165,7 +167,8 @@ impl Precondition {
             Subject::Client => "client ",
             Subject::Driver => "driver ",
         };
-        format!("{source}{} must be {}", self.path, self.must_be)
+        let must = if self.is_negated { "must not be" } else { "must be" };
+        format!("{source}{} {must} {}", self.path, self.must_be)
     }
 }
 

@@ -46,7 +46,7 @@ impl Program {
 }
 
 /// The tests in the order of their needs, by their places in the list: what a later group needs is provided by tests of the
-/// groups before it. Tests whose needs nobody provides, and tests that need each other, stand in the last group.
+/// groups before it. What nobody provides holds nobody up; tests that need each other stand in the last group.
 pub fn in_order_of_needs<'p>(tests: impl IntoIterator<Item = &'p Program>) -> Vec<Vec<usize>> {
     let tests: Vec<&Program> = tests.into_iter().collect();
     let mut left: Vec<usize> = (0..tests.len()).collect();

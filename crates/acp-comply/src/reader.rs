@@ -9,7 +9,6 @@ mod nearest;
 mod steps;
 mod unknown;
 
-pub use client_steps::VERBS as DRIVER_VERBS;
 pub use nearest::did_you_mean;
 
 use crate::diagnostic::{Diagnostic, DiagnosticLevel};
@@ -378,8 +377,10 @@ impl Reader<'_> {
                 self.check_capability(&text, span, is_client);
             }
             let path = if is_client { path.rest() } else { path };
-            let must_be = item.get("mustBe").map_or(Value::Bool(true), Json::to_value);
-            found.push(Precondition { subject: *subject, path, must_be });
+            let unwanted = item.get("mustNotBe").filter(|_| side == Side::Client);
+            let must_be = unwanted.or(item.get("mustBe")).map_or(Value::Bool(true), Json::to_value);
+            let is_negated = unwanted.is_some();
+            found.push(Precondition { subject: *subject, path, must_be, is_negated });
         }
         found
     }

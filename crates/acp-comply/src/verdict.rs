@@ -30,6 +30,8 @@ pub struct TestEvidence {
     pub steps: StepEvidence,
     /// How it ended.
     pub ending: TestEnding,
+    /// What the runner's agent breaks on purpose, in a test of a client.
+    pub provokes: Vec<String>,
 }
 
 /// What the steps of a test showed.
@@ -317,6 +319,28 @@ pub(crate) fn is_claimed(finding: &FindingRef, claims: &[ClaimId]) -> bool {
 /// The side that a requirement binds.
 fn bound_side(row: &str) -> Side {
     registry().get(row).map_or(Side::Agent, |row| row.binds)
+}
+
+/// Why what a client broke does not count: the runner's own agent had broken the protocol before, and not on purpose.
+pub(crate) fn own_fault(
+    evidence: &TestEvidence,
+    claims: &[ClaimResult],
+    findings: &[FindingRef],
+) -> Option<String> {
+    if evidence.claims.first().is_none_or(|claim| bound_side(claim.row()) != Side::Client) {
+        return None;
+    }
+    let broken = claims.iter().filter(|claim| claim.state == ClaimState::Broken);
+    let last = broken.flat_map(|claim| &claim.frames).map(|frame| frame.at_ms).reduce(f64::max);
+    let fault = findings.iter().find(|finding| {
+        let at = finding.evidence.first().map_or(0.0, |evidence| evidence.at_ms);
+        finding.blame == Side::Agent
+            && finding.grade == Grade::Fail
+            && !finding.absent
+            && !evidence.provokes.contains(&finding.requirement)
+            && last.is_none_or(|last| at <= last)
+    })?;
+    Some(format!("inconclusive: the exam itself broke {} before: {}", fault.requirement, fault.message))
 }
 
 /// A claim that nothing broke: held only if the situation arose.

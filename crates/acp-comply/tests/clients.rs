@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acp_comply::program::{AgentOffer, ClientStep, PermissionHabit, StepKind};
-use acp_comply::{Defaults, Program, Reading};
+use acp_comply::{Defaults, Program, Reading, in_order_of_needs};
 
 fn read(text: &str) -> Reading {
     Program::read("client.example.jsont", text, &Defaults::default())
@@ -86,4 +86,19 @@ fn what_is_wrong_in_a_client_test_is_said() {
 fn an_agent_test_does_not_know_the_steps_of_client_tests() {
     let text = r#"{ "title": "T", "description": "D", "severity": "required", "steps": [{ "drive": { "verb": "open" } }] }"#;
     assert!(read(text).program.unwrap().not_understood.is_some());
+}
+
+#[test]
+fn tests_stand_behind_those_that_provide_what_they_need() {
+    let program = |needs: &str, provides: &str| {
+        let text = format!(
+            r#"{{ "side": "client", "title": "T", "description": "D", "severity": "required", "requirements": ["C-SES-05"],
+                 "needs": [{needs}], "steps": [{{ "drive": {{ "verb": "open" }}, "provides": [{provides}] }}] }}"#
+        );
+        read(&text).program.unwrap()
+    };
+    let tests = [program("\"b\"", ""), program("\"a\"", "\"b\""), program("", "\"a\""), program("\"x\"", "")];
+    assert_eq!(in_order_of_needs(&tests), [vec![2, 3], vec![1], vec![0]]);
+    let circle = [program("\"a\"", "\"b\""), program("\"b\"", "\"a\"")];
+    assert_eq!(in_order_of_needs(&circle), [vec![0, 1]]);
 }

@@ -29,6 +29,7 @@ fn evidence(claims: &[&str], ending: TestEnding) -> TestEvidence {
             ..StepEvidence::default()
         },
         ending,
+        provokes: Vec::new(),
     }
 }
 
@@ -379,4 +380,50 @@ fn a_pass_without_claims_that_nothing_exercised_can_be_wanted_na() {
     test.vacuous = true;
     test.require_exercised();
     assert_eq!((test.verdict, test.blocked), (Verdict::Na, true));
+}
+
+/// An outcome of a test of a client in which this was broken, before the judge speaks.
+fn of_a_client(steps: impl FnOnce(&mut StepEvidence), provokes: &[&str]) -> TestOutcome {
+    let text = r#"{ "side": "client", "title": "t", "severity": "required", "requirements": ["C-FS-02"],
+                    "steps": [{ "drive": { "verb": "open" } }] }"#;
+    let program = Program::read("t.jsont", text, &Defaults::default()).program.unwrap();
+    let mut known = evidence(&["C-FS-02"], TestEnding::Completed);
+    steps(&mut known.steps);
+    known.provokes = provokes.iter().map(|id| (*id).to_owned()).collect();
+    let mut outcome = TestOutcome::fault(&program, "");
+    outcome.evidence = Some(Box::new(known));
+    outcome
+}
+
+#[test]
+fn a_finding_against_the_client_counts_and_one_against_the_agent_does_not() {
+    let mut held = of_a_client(|steps| steps.held.extend([claim("C-FS-02")]), &[]);
+    held.judge(vec![finding("C-FS-02", Grade::Fail, Side::Agent)], &BTreeSet::new());
+    assert_eq!(held.verdict, Verdict::Pass);
+    held.judge(vec![finding("C-FS-02", Grade::Fail, Side::Client)], &BTreeSet::new());
+    assert_eq!(held.verdict, Verdict::Fail);
+}
+
+#[test]
+fn what_a_client_broke_does_not_count_after_the_exam_broke_something_unmeant() {
+    let break_it = |steps: &mut StepEvidence| steps.broken = vec![broken("C-FS-02", BreakKind::Wrong)];
+    let ours = || vec![finding("EXT-05", Grade::Fail, Side::Agent)];
+    let mut unmeant = of_a_client(break_it, &[]);
+    unmeant.judge(ours(), &BTreeSet::new());
+    assert_eq!(unmeant.verdict, Verdict::Na);
+    assert!(unmeant.reason.unwrap().contains("the exam itself broke EXT-05"));
+    let mut meant = of_a_client(break_it, &["EXT-05"]);
+    meant.judge(ours(), &BTreeSet::new());
+    assert_eq!(meant.verdict, Verdict::Fail);
+}
+
+#[test]
+fn the_silence_of_a_client_is_not_shown_by_the_judge() {
+    let mut watched = evidence(&["C-SES-05"], TestEnding::Completed);
+    watched.steps.watched.insert(claim("C-SES-05"), false);
+    let exercised = BTreeSet::from(["C-SES-05".to_owned()]);
+    let judged = || Some(JudgeReport { findings: &[], exercised: &exercised });
+    assert_eq!(verdict(&watched, judged()).verdict, Verdict::Na);
+    watched.steps.watched.insert(claim("C-SES-05"), true);
+    assert_eq!(verdict(&watched, judged()).verdict, Verdict::Pass);
 }

@@ -27,6 +27,12 @@ pub struct ClientTest {
     pub stub: StubHabits,
     /// Symbolic links in the workspace.
     pub links: Vec<SandboxLink>,
+    /// Symbolic links beside the workspace.
+    pub outside_links: Vec<SandboxLink>,
+    /// Where the client is told that the workspace is: a template.
+    pub workspace: Option<String>,
+    /// Requirements that the agent breaks on purpose.
+    pub provokes: Vec<String>,
     /// Files beside the workspace.
     pub outside: Vec<SandboxFile>,
     /// The verbs that the steps use.
@@ -54,6 +60,8 @@ pub struct AgentAnswer {
     pub after: Duration,
     /// What is sent just before it.
     pub before: Vec<Json>,
+    /// It is the answer until a request with this method was answered with a result; then comes the next one.
+    pub until: Option<String>,
 }
 
 /// What an answer says.
@@ -112,10 +120,10 @@ pub struct StubHabits {
     pub environment: BTreeMap<String, String>,
 }
 
-/// A symbolic link in the workspace.
+/// A symbolic link in the workspace or beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxLink {
-    /// Where it is, relative to the workspace.
+    /// Where it is, relative to the workspace or to the folder around it.
     pub path: String,
     /// Where it leads, a template.
     pub target: String,
@@ -128,6 +136,8 @@ pub enum WhichLaunch {
     Number(u32),
     /// Those that began after the last `drive`.
     New,
+    /// Those that began after the one that an earlier step found last.
+    Later,
 }
 
 /// A step that only tests of clients have.

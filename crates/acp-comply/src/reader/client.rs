@@ -33,9 +33,11 @@ impl Reader<'_> {
 
     /// What the file says about the agent, the driver and the folders.
     pub(super) fn client_test(&mut self, json: &Json) -> ClientTest {
-        let mut test = ClientTest { own: self.own(json), ..ClientTest::default() };
+        let provokes = self.words(json, "provokes");
+        let mut test = ClientTest { own: self.own(json), provokes, ..ClientTest::default() };
         if let Some(sandbox) = self.map_at(json, "sandbox") {
-            test.links = self.links(sandbox);
+            test.links = self.links(sandbox, "files");
+            test.outside_links = self.links(sandbox, "outside");
             test.outside = self.files(sandbox, "outside");
         }
         let Some(init) = self.map_at(json, "init") else { return test };
@@ -50,6 +52,10 @@ impl Reader<'_> {
         };
         test.auth_methods = init.get("authMethods").cloned();
         test.version = init.get("protocolVersion").cloned();
+        if let Some(workspace) = init.get("workspace") {
+            self.check_templates(workspace);
+            test.workspace = self.text_at(init, "workspace").map(|(text, _)| text);
+        }
         test.hold = self.texts(init, "hold");
         test.answers = self.answers(init);
         test.stub = self.stub(init);
@@ -74,9 +80,9 @@ impl Reader<'_> {
         own
     }
 
-    fn links(&mut self, sandbox: &Json) -> Vec<SandboxLink> {
+    fn links(&mut self, sandbox: &Json, list: &str) -> Vec<SandboxLink> {
         let mut found = Vec::new();
-        for item in self.list_at(sandbox, "files") {
+        for item in self.list_at(sandbox, list) {
             let Some(leaf) = item.get("link") else { continue };
             let (Some((path, _)), Some((target, _))) =
                 (self.text_at(item, "path"), self.text_at(item, "link"))
@@ -115,7 +121,8 @@ impl Reader<'_> {
         };
         let before = self.list_at(item, "before").to_vec();
         before.iter().for_each(|frame| self.check_templates(frame));
-        Some(AgentAnswer { body, after, before })
+        let until = self.text_at(item, "until").map(|(text, _)| text);
+        Some(AgentAnswer { body, after, before, until })
     }
 
     /// One of `result`, `error`, `merge` and `never`.

@@ -1,6 +1,7 @@
 //! Reading the steps that only a test of a client has.
 
 use super::{Reader, unknown};
+use crate::agent_table::AgentTable;
 use crate::json::{Json, JsonKind};
 use crate::program::{ClientLook, ClientStep, DriveWait, RawBytes, Step, StepKind, WhichLaunch, Witness};
 use std::collections::BTreeSet;
@@ -26,12 +27,6 @@ pub(super) const KINDS: [&str; 19] = [
     "expectProcess",
     "expectHttp",
     "expectJudged",
-];
-
-/// The verbs of drivers.
-pub const VERBS: [&str; 17] = [
-    "open", "prompt", "answer", "cancel", "close", "reload", "quit", "list", "delete", "mode", "option",
-    "login", "logout", "mcp", "attach", "dirs", "elicit",
 ];
 
 /// The verbs that the steps use.
@@ -81,9 +76,10 @@ impl Reader<'_> {
             self.error(value.span.clone(), "a drive step needs \"verb\"");
             return None;
         };
-        if !VERBS.contains(&verb.as_str()) {
+        let verbs = AgentTable::built_in().verb_names();
+        if !verbs.contains(&verb) {
             self.error(span, format!("drivers have no verb {verb:?}"))
-                .hint(format!("verbs are {}", VERBS.join(", ")));
+                .hint(format!("verbs are {}", verbs.join(", ")));
             return None;
         }
         let wait = match self.text_at(value, "wait") {
@@ -180,15 +176,16 @@ impl Reader<'_> {
         let launch = value.get("launch")?;
         match (&launch.kind, launch.as_text()) {
             (_, Some("new")) => return Some(WhichLaunch::New),
+            (_, Some("later")) => return Some(WhichLaunch::Later),
             (JsonKind::Number(number), _) => {
-                if let Some(number @ 1..) = number.parse::<u32>().ok() {
+                if let Ok(number @ 1..) = number.parse::<u32>() {
                     return Some(WhichLaunch::Number(number));
                 }
             }
             _ => {}
         }
         self.error(launch.span.clone(), "this is no launch")
-            .hint("launches count from 1; later ones are \"new\"");
+            .hint("launches count from 1; \"new\" began after the last drive, \"later\" after that of the step above");
         None
     }
 

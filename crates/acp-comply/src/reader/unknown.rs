@@ -46,13 +46,22 @@ pub(super) const CLIENT_FILE: &[&str] = &[
     "init",
     "exercised",
     "steps",
+    "provokes",
 ];
 pub(super) const CLIENT_SANDBOX: &[&str] = &["files", "outside"];
 pub(super) const CLIENT_FILES: &[&str] = &["path", "text", "base64", "link"];
-pub(super) const CLIENT_INIT: &[&str] =
-    &["agentCapabilities", "authMethods", "protocolVersion", "answers", "hold", "permission", "stub"];
-pub(super) const CLIENT_PRECONDITION: &[&str] = &["cap", "client", "driver", "mustBe"];
-pub(super) const AGENT_ANSWER: &[&str] = &["result", "error", "merge", "never", "afterMs", "before"];
+pub(super) const CLIENT_INIT: &[&str] = &[
+    "agentCapabilities",
+    "authMethods",
+    "protocolVersion",
+    "answers",
+    "hold",
+    "permission",
+    "stub",
+    "workspace",
+];
+pub(super) const CLIENT_PRECONDITION: &[&str] = &["cap", "client", "driver", "mustBe", "mustNotBe"];
+pub(super) const AGENT_ANSWER: &[&str] = &["result", "error", "merge", "never", "afterMs", "before", "until"];
 pub(super) const STUB: &[&str] = &["ignores", "child", "wrapped", "environment"];
 pub(super) const ANSWER: &[&str] = &["to", "result", "error", "merge", "all"];
 pub(super) const ALIVE: &[&str] = &["timeoutMs"];

@@ -38,6 +38,13 @@ impl TestOutcome {
             finding.test.get_or_insert_with(|| self.id.clone());
         }
         self.decide(verdict::verdict(&evidence, Some(JudgeReport { findings: &claimed, exercised })));
+        if let Some(reason) = verdict::own_fault(&evidence, &self.claims, &others)
+            && self.verdict == Verdict::Fail
+        {
+            self.verdict = Verdict::Na;
+            self.reason = Some(reason);
+            self.needs_second_run = false;
+        }
         self.findings.extend(claimed);
         self.evidence = Some(evidence);
         others

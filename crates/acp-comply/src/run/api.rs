@@ -126,6 +126,8 @@ pub struct DriverCan {
     pub permissions: BTreeSet<String>,
     /// Those of the verbs that only prepare the next start of the client: words of its command line.
     pub prepares: BTreeSet<String>,
+    /// Those of the verbs that need a prompt, and bring it besides what they are for.
+    pub prompts: BTreeSet<String>,
     /// The client opens a session only when it has a prompt for it.
     pub opens_by_prompt: bool,
     /// How long the client may take to start, before the factor.
@@ -143,6 +145,7 @@ impl Default for DriverCan {
             own: BTreeSet::new(),
             permissions: BTreeSet::new(),
             prepares: BTreeSet::new(),
+            prompts: BTreeSet::new(),
             opens_by_prompt: false,
             start: Duration::from_secs(10),
             verb: Duration::from_secs(10),

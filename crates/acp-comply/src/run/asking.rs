@@ -126,6 +126,7 @@ impl Run {
     fn unstated(&self, condition: &Precondition) -> Option<String> {
         let is_meant = self.client.is_some()
             && condition.subject == Subject::ClientCapabilities
+            && !condition.is_negated
             && condition.must_be == Value::Bool(true);
         is_meant.then(|| format!("the client does not state {}", condition.path))
     }
@@ -433,8 +434,11 @@ fn holds(condition: &Precondition, value: &Value) -> Result<(), String> {
         }
         wanted => found.unwrap_or(&Value::Null) == wanted,
     };
-    if is_met {
+    if is_met != condition.is_negated {
         return Ok(());
+    }
+    if condition.is_negated {
+        return Err(condition.describe());
     }
     match (condition.subject, &condition.must_be) {
         (Subject::AgentCapabilities, Value::Bool(true)) => {

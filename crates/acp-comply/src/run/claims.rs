@@ -113,7 +113,10 @@ impl Run {
             return self.end(self.not_reached(reason.clone()));
         }
         if !self.program.is_claimed() {
-            return self.end(TestEnding::Unmet(unmet.reason));
+            let prepares =
+                self.marked_step().and_then(|step| step.unless.clone()).filter(|_| self.client.is_some());
+            let ending = prepares.map_or(TestEnding::Unmet(unmet.reason), TestEnding::NotReached);
+            return self.end(ending);
         }
         if self.meets_login() {
             return;

@@ -9,20 +9,20 @@ mod driving;
 mod fitness;
 mod launches;
 mod looks;
-mod table;
 
 use super::{DriveOutcome, Run, RunAction, RunEvent, State, TestEnding};
+use crate::agent_table::AgentTable;
 use crate::program::{ClientStep, ClientTest, WhichLaunch};
 use acp_match::Vars;
 use acp_rpc::{Direction, Id};
 use answering::{DueAnswer, OpenRequest};
-use driving::{Driving, EarlyPrompt};
+use bytes::Bytes;
+use driving::{Driving, EarlyDrive};
 use launches::Launch;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use table::AgentTable;
 
 /// The state of the agent that the client starts, and of the client's driver.
 #[derive(Debug)]
@@ -37,9 +37,14 @@ pub(super) struct ClientSide {
     from: u32,
     /// The latest launch when the last verb was used.
     before_drive: u32,
+    /// The launch that the last step with a launch found.
+    found: u32,
+    /// Lines of the default agent that wait until a line of the test is whole.
+    waiting_lines: Vec<(u32, Bytes)>,
     /// The verbs that were used: what became of each.
     drives: Vec<DriveRecord>,
-    early_prompt: Option<EarlyPrompt>,
+    /// Verbs that were used before their steps.
+    early: Vec<EarlyDrive>,
     /// Prompts that only open a session and are answered at once.
     first_prompts: u32,
     /// Requests of the client without an answer.
@@ -48,8 +53,8 @@ pub(super) struct ClientSide {
     next_request: u64,
     /// How often the test's own answers to a method were used.
     calls: BTreeMap<String, usize>,
-    /// Answers that went out: to which launch, and to what.
-    answers: Vec<(u32, String)>,
+    /// Answers that went out.
+    answers: Vec<GivenAnswer>,
     sessions: u32,
     /// What the default agent keeps of its answers.
     kept: Vars,
@@ -59,6 +64,14 @@ pub(super) struct ClientSide {
     http: Vec<Value>,
     /// The client has ended then, and nothing more can come.
     gone_since: Option<Duration>,
+}
+
+/// An answer that went out.
+#[derive(Debug)]
+struct GivenAnswer {
+    launch: u32,
+    method: String,
+    is_result: bool,
 }
 
 /// A verb that was used.
@@ -131,8 +144,10 @@ impl ClientSide {
             current: 0,
             from: 0,
             before_drive: 0,
+            found: 0,
+            waiting_lines: Vec::new(),
             drives: Vec::new(),
-            early_prompt: None,
+            early: Vec::new(),
             first_prompts: 0,
             open: Vec::new(),
             due: Vec::new(),
@@ -191,6 +206,16 @@ impl Run {
             (None, _) | (_, None) => LaunchFilter::Any,
             (Some(WhichLaunch::Number(number)), _) => LaunchFilter::Only(number),
             (Some(WhichLaunch::New), Some(client)) => LaunchFilter::After(client.before_drive),
+            (Some(WhichLaunch::Later), Some(client)) => LaunchFilter::After(client.found),
+        }
+    }
+
+    /// A step found something of this launch.
+    pub(super) fn found_launch(&mut self, launch: u32) {
+        if let Some(client) = &mut self.client
+            && launch > 0
+        {
+            client.found = launch;
         }
     }
 

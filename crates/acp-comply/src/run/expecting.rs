@@ -358,6 +358,8 @@ impl Run {
         self.tally.told = self.tally.told.max(told);
         self.tally.taken = self.tally.taken.max(taken().max());
         let matched: Vec<usize> = taken().collect();
+        let launches = matched.iter().filter_map(|index| self.inbox.messages().get(*index));
+        self.found_launch(launches.map(|message| message.launch).max().unwrap_or(0));
         if let Err(reason) = self.items_met(expecting) {
             return self.end(TestEnding::Inconclusive(reason));
         }

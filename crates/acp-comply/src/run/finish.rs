@@ -82,7 +82,14 @@ impl Run {
         steps.met = self.tally.met;
         steps.asserts = self.tally.asserts || self.only_opens();
         steps.is_vacuous = self.is_vacuous();
-        TestEvidence { claims: self.program.claims.clone(), severity: self.program.severity, steps, ending }
+        let provokes = self.program.client.as_ref().map(|client| client.provokes.clone()).unwrap_or_default();
+        TestEvidence {
+            claims: self.program.claims.clone(),
+            severity: self.program.severity,
+            steps,
+            ending,
+            provokes,
+        }
     }
 
     /// The message of an answer that asks for a login and that the test did not expect, and its frame. An answer to

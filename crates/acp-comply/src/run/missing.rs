@@ -57,6 +57,9 @@ impl Run {
             let reason = if self.program.is_claimed() { self.gone_instead(choice) } else { reason };
             return self.end(TestEnding::Gone(reason));
         }
+        if self.client.is_some() && !self.program.is_claimed() {
+            return self.unmet(Unmet::new(BreakKind::Absent, reason));
+        }
         if !self.program.is_claimed() || self.meets_login() {
             return self.end(TestEnding::Unmet(reason));
         }

@@ -200,6 +200,9 @@ impl Run {
             Some(_) => self.act(AgentAct::Raw(Bytes::from(bytes))),
             None => self.actions.push_back(RunAction::WriteRaw(Bytes::from(bytes))),
         }
+        if self.wire.partial.is_empty() {
+            self.write_waiting_lines();
+        }
         self.step_done(None);
     }
 

@@ -306,6 +306,7 @@ fn set(rest: &str, setup: &mut Setup) {
         "verbs" => setup.can.verbs = names(),
         "own" => setup.can.own = names(),
         "permissions" => setup.can.permissions = names(),
+        "prompts" => setup.can.prompts = names(),
         "prepares" => setup.can.prepares = names(),
         "opens-by-prompt" => setup.can.opens_by_prompt = value == "true",
         "limit" => setup.can.verb = millis(value),

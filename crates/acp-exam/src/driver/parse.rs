@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acp_comply::{DRIVER_VERBS as VERBS, did_you_mean};
+use acp_comply::{did_you_mean, driver_verbs};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -133,10 +133,11 @@ fn known_fields(place: &str, file: &Map<String, Value>) -> Result<(), DriverErro
     let Some(verbs) = file.get("verbs").and_then(Value::as_object) else { return Ok(()) };
     // A `talk` driver may have a verb for permission besides the usual ones.
     let permission = file.get("permission").and_then(|it| it.get("verb")).and_then(Value::as_str);
+    let usual = driver_verbs();
     for (name, verb) in verbs {
-        if !VERBS.contains(&name.as_str()) && permission != Some(name) {
-            let near = did_you_mean(name, VERBS);
-            let reason = format!("there is no verb {name:?}{near}; there are {}", VERBS.join(", "));
+        if !usual.contains(name) && permission != Some(name) {
+            let near = did_you_mean(name, usual.iter().map(String::as_str));
+            let reason = format!("there is no verb {name:?}{near}; there are {}", usual.join(", "));
             return Err(DriverError::new(format!("{place}, verbs"), reason));
         }
         let at = format!("verbs.{name}");

@@ -102,7 +102,9 @@ fn can(driver: &ClientDriver) -> DriverCan {
     if permissions.len() > 1 {
         verbs.insert("answer".to_owned());
     }
+    let prompts = driver.verbs.iter().filter(|(name, verb)| *name != "prompt" && verb.takes_text());
     DriverCan {
+        prompts: prompts.map(|(name, _)| name.clone()).collect(),
         verbs,
         own: driver.own.iter().cloned().collect(),
         permissions,

@@ -1,7 +1,9 @@
 //! The default agent: it answers what the test does not.
 
 use super::super::{AgentAct, Run, RunAction};
-use super::table::fill;
+use super::GivenAnswer;
+
+use crate::agent_table::fill;
 use crate::json::Json;
 use crate::program::{AgentAnswer, AgentOffer, AnswerBody};
 use crate::table::find;
@@ -111,10 +113,18 @@ impl Run {
         let program = self.program.clone();
         let answers = program.client.as_ref()?.answers.get(method)?;
         let client = self.client.as_mut()?;
-        let call = client.calls.entry(method.to_owned()).or_default();
-        let answer = answers.get(*call).or(answers.last());
-        *call += 1;
-        answer.cloned()
+        let given = |method: &String| {
+            client.answers.iter().any(|answer| answer.is_result && answer.method == *method)
+        };
+        let is_over = |answer: &&AgentAnswer| answer.until.as_ref().is_some_and(given);
+        let mut call = client.calls.get(method).copied().unwrap_or_default().min(answers.len() - 1);
+        while answers.get(call).filter(is_over).is_some() {
+            call += 1;
+        }
+        let answer = answers.get(call)?;
+        let next = if answer.until.is_some() { call } else { call + 1 };
+        client.calls.insert(method.to_owned(), next);
+        Some(answer.clone())
     }
 
     /// The usual answer, or the error for an unknown method.
@@ -239,11 +249,13 @@ impl Run {
         }
         for frame in before {
             let line = frame.render(&self.vars).map_err(|error| self.missing_words(&error))?;
-            self.write_to(launch, line);
+            self.say_to(launch, line.into());
         }
-        self.write_to(launch, format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"{key}\":{body}}}", request.id));
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"{key}\":{body}}}", request.id);
+        self.say_to(launch, line.into());
         if let Some(client) = &mut self.client {
-            client.answers.push((launch, request.method));
+            let (method, is_result) = (request.method, *key == "result");
+            client.answers.push(GivenAnswer { launch, method, is_result });
         }
         Ok(())
     }
@@ -306,6 +318,7 @@ impl Run {
 
     /// The test is over: what waits is answered now.
     pub(in super::super) fn close_turns(&mut self) {
+        self.write_waiting_lines();
         let Some(client) = &mut self.client else { return };
         for due in std::mem::take(&mut client.due) {
             self.give_answer(due.request, &due.answer);
@@ -334,6 +347,24 @@ impl Run {
                     self.give_or_say(number, &body, &[]);
                 }
             }
+        }
+    }
+
+    /// Writes a line of the default agent, but not into the middle of a line of the test.
+    fn say_to(&mut self, launch: u32, line: Bytes) {
+        match &mut self.client {
+            Some(client) if client.current == launch && !self.wire.partial.is_empty() => {
+                client.waiting_lines.push((launch, line));
+            }
+            _ => self.write_to(launch, line),
+        }
+    }
+
+    /// A line of the test is whole: what waited for that goes out.
+    pub(in super::super) fn write_waiting_lines(&mut self) {
+        let Some(client) = &mut self.client else { return };
+        for (launch, line) in std::mem::take(&mut client.waiting_lines) {
+            self.write_to(launch, line);
         }
     }
 

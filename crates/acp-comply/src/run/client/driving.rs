@@ -2,8 +2,9 @@
 
 use super::super::claims::Unmet;
 use super::super::{Run, RunAction, State, TestEnding};
-use super::table::{AgentTable, Verb};
+
 use super::{DriveRecord, Waiting};
+use crate::agent_table::{AgentTable, Verb};
 use crate::json::Json;
 use crate::program::{ClientStep, DriveWait, MessageKind, StepKind};
 use crate::verdict::BreakKind;
@@ -28,9 +29,9 @@ struct Since {
     launch: u32,
 }
 
-/// A prompt that was sent before its step, to open the session.
+/// A verb that was used before its step: a prompt that opens the session, or words of the client's command line.
 #[derive(Debug)]
-pub(super) struct EarlyPrompt {
+pub(super) struct EarlyDrive {
     /// The place of its step in the order.
     at: usize,
     number: u32,
@@ -68,18 +69,10 @@ impl Run {
         let table = client.table.clone();
         let known = table.verbs.get(verb).cloned().unwrap_or_default();
         let limit = self.drive_limit(&known, timeout);
-        if let Some(early) =
-            self.client.as_mut().and_then(|client| client.early_prompt.take_if(|early| early.at == self.at))
-        {
-            self.early_window(&early, &known);
-            return self.await_drive(Driving {
-                until: limit,
-                number: early.number,
-                wait,
-                since: early.since,
-            });
+        if let Some(early) = self.take_early() {
+            return self.drive_again(&early, &known, wait, limit);
         }
-        let fields = match self.drive_fields(&known, fields) {
+        let mut fields = match self.drive_fields(&known, fields) {
             Ok(fields) => fields,
             Err(reason) => return self.end(TestEnding::NotApplicable { reason, blocked: true }),
         };
@@ -88,13 +81,20 @@ impl Run {
         if let Some(client) = &mut self.client {
             client.before_drive = since.launch;
         }
+        let starts = (known.opens && known.again) || self.is_unlaunched();
+        if starts && !known.is_done_at_once() {
+            self.prepare_start(&table, since);
+        }
         let opens_by_prompt = known.opens && !known.again && self.setup.can.opens_by_prompt;
-        let number = match opens_by_prompt {
-            true => match self.open_by_prompt(&table, since) {
+        let number = if opens_by_prompt {
+            match self.open_by_prompt(&table, since) {
                 Some(number) => number,
                 None => return self.step_done(Some("the client is opened by what follows".to_owned())),
-            },
-            false => self.use_verb(verb, fields),
+            }
+        } else if known.opens && self.setup.can.prompts.contains(verb) {
+            self.use_with_prompt(verb, &mut fields, &table, since)
+        } else {
+            self.use_verb(verb, fields)
         };
         let begins = known.prepares && !known.is_done_at_once() && self.setup.can.prepares.contains(verb);
         if begins && wait == DriveWait::Frame {
@@ -161,12 +161,71 @@ impl Run {
             Opening::Own => Some(self.own_prompt(table)),
             Opening::Early { at, fields } => {
                 let number = self.use_verb(&table.first_prompt.verb, fields);
-                if let Some(client) = &mut self.client {
-                    client.early_prompt = Some(EarlyPrompt { at, number, since });
-                }
+                self.note_early(EarlyDrive { at, number, since });
                 Some(number)
             }
         }
+    }
+
+    /// A verb that brings a prompt besides: the test's next one, or one that is answered at once.
+    fn use_with_prompt(&mut self, verb: &str, fields: &mut Value, table: &AgentTable, since: Since) -> u32 {
+        let opening = self.opening(table);
+        if let (Opening::Early { fields: prompt, .. }, Value::Object(fields)) = (&opening, &mut *fields) {
+            fields.extend(prompt.as_object().cloned().unwrap_or_default());
+        }
+        let number = self.use_verb(verb, fields.take());
+        match (opening, &mut self.client) {
+            (Opening::Early { at, .. }, _) => self.note_early(EarlyDrive { at, number, since }),
+            (_, Some(client)) => client.first_prompts += 1,
+            (_, None) => {}
+        }
+        number
+    }
+
+    fn note_early(&mut self, early: EarlyDrive) {
+        let Some(client) = &mut self.client else { return };
+        client.early.retain(|known| known.at != early.at);
+        client.early.push(early);
+    }
+
+    /// Verbs of later steps that are words of the client's command line are used before it starts.
+    fn prepare_start(&mut self, table: &AgentTable, since: Since) {
+        let can = &self.setup.can;
+        let mut later: Vec<(usize, String, Value)> = Vec::new();
+        for (at, verb, fields) in self.drives_from(self.at + 1) {
+            let Some(known) = table.verbs.get(verb) else { continue };
+            if known.opens && known.again {
+                break;
+            }
+            let is_new = !later.iter().any(|(_, other, _)| other == verb);
+            if can.prepares.contains(verb)
+                && !known.prepares
+                && is_new
+                && let Ok(fields) = self.drive_fields(known, fields)
+            {
+                later.push((at, verb.to_owned(), fields));
+            }
+        }
+        for (at, verb, fields) in later {
+            let number = self.use_verb(&verb, fields);
+            self.note_early(EarlyDrive { at, number, since });
+        }
+    }
+
+    /// The verb of this step, when it was used before.
+    fn take_early(&mut self) -> Option<EarlyDrive> {
+        let client = self.client.as_mut()?;
+        let place = client.early.iter().position(|early| early.at == self.at)?;
+        Some(client.early.remove(place))
+    }
+
+    /// Waits for what a verb brings that was used before.
+    fn drive_again(&mut self, early: &EarlyDrive, verb: &Verb, wait: DriveWait, until: Duration) {
+        self.early_window(early, verb);
+        if wait == DriveWait::Nothing {
+            return self.client_step_met(None);
+        }
+        self.await_drive(Driving { until, number: early.number, wait, since: early.since });
     }
 
     fn own_prompt(&mut self, table: &AgentTable) -> u32 {
@@ -230,7 +289,7 @@ impl Run {
     }
 
     /// The window of a prompt that was sent early begins with its message.
-    fn early_window(&mut self, early: &EarlyPrompt, verb: &Verb) {
+    fn early_window(&mut self, early: &EarlyDrive, verb: &Verb) {
         let Some(index) = self.brought_message(verb, early.since.messages) else { return self.open_window() };
         self.open_window();
         self.wire.window = index;
@@ -255,11 +314,13 @@ impl Run {
         }
         if verb.opens {
             let mut answers = client.answers.iter().skip(since.answers);
-            let answer = answers.find(|(launch, method)| {
-                (!verb.again || *launch > since.launch)
-                    && table.methods.get(method).is_some_and(|known| known.opens)
-            });
-            return answer.map(|(_, method)| Brought::Answer(method.clone()));
+            let answer = answers.find(|answer| {
+                let opens = table.methods.get(&answer.method).is_some_and(|known| known.opens);
+                opens && (!verb.again || answer.launch > since.launch)
+            })?;
+            // A prompt of the runner's own belongs to it; its turn ends at once.
+            let is_whole = client.first_prompts == 0 || !answer.is_result || self.now >= driving.until;
+            return is_whole.then(|| Brought::Answer(answer.method.clone()));
         }
         if verb.again {
             let launch = client.launches.keys().find(|launch| **launch > since.launch);
@@ -280,10 +341,14 @@ impl Run {
             let words = match brought {
                 Brought::Message(index) => {
                     self.tally.taken = Some(index);
+                    self.found_launch(self.inbox.messages()[index].launch);
                     self.inbox.messages()[index].method.clone()
                 }
                 Brought::Answer(method) => Some(format!("{method} was answered")),
-                Brought::Launch(launch) => Some(format!("launch {launch} began")),
+                Brought::Launch(launch) => {
+                    self.found_launch(launch);
+                    Some(format!("launch {launch} began"))
+                }
                 Brought::End => Some("the client ended".to_owned()),
                 Brought::Word => None,
             };

@@ -1,7 +1,8 @@
 //! Whether a test can be run with this client and this driver.
 
 use super::super::{Run, TestEnding};
-use super::table::AgentTable;
+
+use crate::agent_table::AgentTable;
 use crate::program::{ClientStep, PermissionHabit, StepKind};
 use std::collections::BTreeSet;
 

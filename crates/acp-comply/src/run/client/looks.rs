@@ -50,13 +50,15 @@ impl Run {
         match (hit, look.absent) {
             (Some(record), false) => {
                 let record = record.clone();
+                let launch =
+                    record.get("launch").and_then(Value::as_u64).filter(|_| look.at == Witness::Agent);
+                self.found_launch(launch.and_then(|launch| u32::try_from(launch).ok()).unwrap_or(0));
                 if self.take_captures(&look.captures, &record) {
                     self.client_step_met(None);
                 }
             }
             (Some(_), true) => {
-                let reason =
-                    format!("{} with {}, which must not be", found_words(look.at), pattern.describe());
+                let reason = format!("{}{}, which must not be", found_words(look.at), with(&pattern));
                 self.unmet(Unmet::new(BreakKind::Forbidden, reason));
             }
             (None, true) if is_over => {
@@ -201,6 +203,14 @@ fn is_about(finding: &FindingRef, claim: &ClaimId) -> bool {
     }
 }
 
+/// The pattern in words; nothing when it takes everything.
+fn with(pattern: &Pattern) -> String {
+    match pattern.describe() {
+        all if all == "{}" => String::new(),
+        wanted => format!(" ({wanted})"),
+    }
+}
+
 fn found_words(at: Witness) -> &'static str {
     match at {
         Witness::Agent => "the client started the agent",
@@ -211,7 +221,7 @@ fn found_words(at: Witness) -> &'static str {
 
 /// What was expected, and how the record that comes nearest differs.
 fn missing_words(at: Witness, pattern: &Pattern, seen: &[Value], waited: u128) -> String {
-    let wanted = pattern.describe();
+    let wanted = with(pattern);
     let nearest = seen
         .iter()
         .filter_map(|record| pattern.check(record).err().map(|mismatch| (record, mismatch)))
@@ -223,19 +233,22 @@ fn missing_words(at: Witness, pattern: &Pattern, seen: &[Value], waited: u128) -
         (Witness::Agent, Some((record, mismatch))) => {
             let launch = record.get("launch").map(Value::to_string).unwrap_or_default();
             format!(
-                "no launch of the agent was {wanted} within {waited} ms; launch {launch}{}",
+                "no launch of the agent was as expected{wanted} within {waited} ms; launch {launch}{}",
                 difference(&mismatch)
             )
         }
         (Witness::Agent, None) => {
-            format!("the client did not start the agent within {waited} ms, expected {wanted}")
+            format!("the client did not start the agent{wanted} within {waited} ms")
         }
         (Witness::Driver, Some((_, mismatch))) => {
-            format!("the client was not {wanted} within {waited} ms{}", difference(&mismatch))
+            format!("the client was not as expected{wanted} within {waited} ms{}", difference(&mismatch))
         }
-        (Witness::Driver, None) => format!("the client was not {wanted} within {waited} ms"),
+        (Witness::Driver, None) => format!("the client was not as expected{wanted} within {waited} ms"),
         (Witness::Http, Some((_, mismatch))) => {
-            format!("no request {wanted} came to the listener within {waited} ms{}", difference(&mismatch))
+            format!(
+                "no such request{wanted} came to the listener within {waited} ms{}",
+                difference(&mismatch)
+            )
         }
         (Witness::Http, None) => format!("no request came to the listener within {waited} ms"),
     }

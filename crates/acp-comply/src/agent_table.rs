@@ -11,7 +11,7 @@ const TEXT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../suit
 /// How the default agent answers, and what verbs bring.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct AgentTable {
+pub(crate) struct AgentTable {
     /// A method that nobody has: any answer shows that the client lives.
     pub alive: String,
     /// The version that is agreed on.
@@ -40,14 +40,14 @@ pub(super) struct AgentTable {
 
 /// Where the client's version stands, and the highest that the agent has.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct AgreedVersion {
+pub(crate) struct AgreedVersion {
     pub asked: String,
     pub most: u64,
 }
 
 /// A value of an answer that is kept.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Keeps {
+pub(crate) struct Keeps {
     /// Path in the result.
     pub path: String,
     /// Before there was one.
@@ -57,7 +57,7 @@ pub(super) struct Keeps {
 /// How a request is answered.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AgentMethod {
+pub(crate) struct AgentMethod {
     /// The usual result, a template. Members whose variable has no value are left out.
     pub result: Value,
     /// It is not answered by itself.
@@ -74,7 +74,7 @@ pub(super) struct AgentMethod {
 /// What a notification ends.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ends {
+pub(crate) struct Ends {
     /// The held request's method.
     pub ends: String,
     /// Its result.
@@ -84,7 +84,7 @@ pub(super) struct Ends {
 /// What a verb brings about.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Verb {
+pub(crate) struct Verb {
     /// Methods of the messages that it brings.
     #[serde(default)]
     pub brings: Vec<String>,
@@ -117,7 +117,7 @@ impl Verb {
 
 /// See [`AgentTable::first_prompt`].
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct FirstPrompt {
+pub(crate) struct FirstPrompt {
     pub verb: String,
     pub text: String,
 }
@@ -134,6 +134,11 @@ impl AgentTable {
         Arc::clone(&TABLE)
     }
 
+    /// The verbs of drivers, in the order of the alphabet.
+    pub fn verb_names(&self) -> Vec<String> {
+        self.verbs.keys().cloned().collect()
+    }
+
     /// The area of a client that a requirement is about: that of the requirement itself, or else of its group.
     pub fn area_of(&self, row: &str) -> Option<&str> {
         let group = row.rsplit_once('-').map(|(group, _)| group);
@@ -143,7 +148,7 @@ impl AgentTable {
 }
 
 /// A template with its holes filled. A member that is one hole without a value is left out.
-pub(super) fn fill(template: &Value, vars: &Vars) -> Result<Value, String> {
+pub(crate) fn fill(template: &Value, vars: &Vars) -> Result<Value, String> {
     let mut filled = template.clone();
     drop_unset(&mut filled, vars);
     Template::render_value(&mut filled, vars).map_err(|(_, error)| error.to_string())?;
@@ -186,4 +191,9 @@ mod tests {
         assert_eq!(table.area_of("C-TRN-05"), Some("process"));
         assert_eq!(table.area_of("RPC-01"), None);
     }
+}
+
+/// The verbs that drivers can have.
+pub fn driver_verbs() -> Vec<String> {
+    AgentTable::built_in().verb_names()
 }
