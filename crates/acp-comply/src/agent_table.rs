@@ -122,11 +122,6 @@ pub(crate) struct FirstPrompt {
     pub text: String,
 }
 
-/// The verbs that a driver may have, in the order of the alphabet.
-pub fn driver_verbs() -> Vec<String> {
-    AgentTable::built_in().verb_names()
-}
-
 impl AgentTable {
     /// The table that is part of this crate.
     pub fn built_in() -> Arc<AgentTable> {
@@ -196,4 +191,9 @@ mod tests {
         assert_eq!(table.area_of("C-TRN-05"), Some("process"));
         assert_eq!(table.area_of("RPC-01"), None);
     }
+}
+
+/// The verbs that drivers can have.
+pub fn driver_verbs() -> Vec<String> {
+    AgentTable::built_in().verb_names()
 }

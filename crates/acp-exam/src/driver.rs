@@ -204,6 +204,14 @@ fn optional_time<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>
     parse::time(value).map(Some)
 }
 
+impl DriverVerb {
+    /// Whether its words hold a prompt.
+    pub fn takes_text(&self) -> bool {
+        let words = self.run.iter().flatten().chain(&self.keys);
+        words.into_iter().any(|word| word.contains("${text}"))
+    }
+}
+
 impl ClientDriver {
     /// The version of its first package.
     pub fn version(&self) -> Option<&str> {

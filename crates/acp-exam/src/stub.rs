@@ -101,6 +101,11 @@ async fn serve(stream: UnixStream, added: &[String]) -> std::io::Result<u8> {
     tokio::spawn(orders(reader, tell.clone()));
     pipes::input(tell.clone());
     let (output, errors) = (Output::start(), Errors::start(tell));
+    let mut habits = habits;
+    if !added.is_empty() {
+        // A login speaks no protocol, and many clients give it no input: it lasts until it is told to end.
+        habits.ignores.push(END.to_owned());
+    }
     let code = live(&habits, &mut happened, &mut runner, &output, &errors).await?;
     let _ = runner.shutdown().await;
     Ok(code)

@@ -133,11 +133,11 @@ fn known_fields(place: &str, file: &Map<String, Value>) -> Result<(), DriverErro
     let Some(verbs) = file.get("verbs").and_then(Value::as_object) else { return Ok(()) };
     // A `talk` driver may have a verb for permission besides the usual ones.
     let permission = file.get("permission").and_then(|it| it.get("verb")).and_then(Value::as_str);
-    let there_are = driver_verbs();
+    let usual = driver_verbs();
     for (name, verb) in verbs {
-        if !there_are.contains(name) && permission != Some(name) {
-            let near = did_you_mean(name, there_are.iter().map(String::as_str));
-            let reason = format!("there is no verb {name:?}{near}; there are {}", there_are.join(", "));
+        if !usual.contains(name) && permission != Some(name) {
+            let near = did_you_mean(name, usual.iter().map(String::as_str));
+            let reason = format!("there is no verb {name:?}{near}; there are {}", usual.join(", "));
             return Err(DriverError::new(format!("{place}, verbs"), reason));
         }
         let at = format!("verbs.{name}");

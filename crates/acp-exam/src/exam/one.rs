@@ -11,7 +11,7 @@ use acp_match::Vars;
 
 use super::{ExamConditions, Known};
 use crate::client::ClientUnderTest;
-use crate::driver::{AgentForm, ClientDriver, DriverVerb};
+use crate::driver::{AgentForm, ClientDriver};
 use crate::driving::ClientHands;
 use crate::exam_run::ExamRun;
 use crate::http::HttpWitness;
@@ -102,7 +102,9 @@ fn can(driver: &ClientDriver) -> DriverCan {
     if permissions.len() > 1 {
         verbs.insert("answer".to_owned());
     }
+    let prompts = driver.verbs.iter().filter(|(name, verb)| *name != "prompt" && verb.takes_text());
     DriverCan {
+        prompts: prompts.map(|(name, _)| name.clone()).collect(),
         verbs,
         own: driver.own.iter().cloned().collect(),
         permissions,
@@ -112,22 +114,11 @@ fn can(driver: &ClientDriver) -> DriverCan {
             .filter(|(_, verb)| verb.flags.is_some())
             .map(|(name, _)| name.clone())
             .collect(),
-        prompts: driver
-            .verbs
-            .iter()
-            .filter(|(name, verb)| *name != "prompt" && takes_text(verb))
-            .map(|(name, _)| name.clone())
-            .collect(),
         opens_by_prompt: driver.opens_by_prompt(),
         start: driver.limits.start,
         verb: driver.limits.verb,
         quit: driver.limits.quit,
     }
-}
-
-/// Whether a verb sends a prompt: the prompt's text is among its words.
-fn takes_text(verb: &DriverVerb) -> bool {
-    verb.run.iter().flatten().chain(&verb.keys).any(|word| word.contains("${text}"))
 }
 
 /// A test that is known not to apply needs no client.

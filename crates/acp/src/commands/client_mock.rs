@@ -50,7 +50,7 @@ pub struct ClientMockArgs {
     #[arg(long, value_name = "ADDRESS", conflicts_with = "agent")]
     connect: Option<Address>,
     /// The token that the agent at the address asks for
-    #[arg(long, value_name = "TOKEN", value_parser = crate::talk::args::secret, requires = "connect")]
+    #[arg(long, value_name = "TOKEN", value_parser = crate::talk::secret, requires = "connect")]
     token: Option<String>,
     /// The command that starts the agent
     #[arg(value_name = "AGENT", last = true)]

@@ -180,7 +180,9 @@ pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(error) => return wrong(&error),
     };
-    let Some((programs, warnings)) = read_for_agents(&sources) else { return Ok(ExitCode::from(exit::USAGE)) };
+    let Some((programs, warnings)) = read_for_agents(&sources) else {
+        return Ok(ExitCode::from(exit::USAGE));
+    };
     let known = super::expected::read(args.expected.as_deref(), &args.agent, &programs);
     let expected = match known {
         Ok(expected) => expected,
@@ -345,24 +347,6 @@ fn sources(args: &ComplyArgs) -> Result<(Vec<TestSource>, String), acp_campaign:
     Ok((sources, name))
 }
 
-/// Reads all test files for agents; those for clients are left out, and said so.
-fn read_for_agents(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
-    let (mut programs, warnings) = read(sources)?;
-    let count = programs.len();
-    programs.retain(|program| program.client.is_none());
-    match count - programs.len() {
-        0 => {}
-        left if left == count => {
-            eprintln!(
-                "error: these tests are for clients, and this command tests agents; acp comply-client runs them"
-            );
-            return None;
-        }
-        left => eprintln!("left out: {left} of {count} tests are for clients; acp comply-client runs them"),
-    }
-    Some((programs, warnings))
-}
-
 /// Reads all test files; what is wrong with any of them is said at once.
 pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
     let (programs, diagnostics) = acp_comply::read_all(sources, &defaults());
@@ -387,6 +371,24 @@ pub fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> 
     let warnings: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
     warnings.iter().for_each(|warning| eprintln!("{warning}"));
     Some((programs.into_iter().map(Arc::new).collect(), warnings))
+}
+
+/// The tests for agents among the files, and the warnings about all files.
+fn read_for_agents(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
+    let (mut programs, warnings) = read(sources)?;
+    let count = programs.len();
+    programs.retain(|program| program.client.is_none());
+    match count - programs.len() {
+        0 => {}
+        left if left == count => {
+            eprintln!(
+                "error: these tests are for clients, and this command tests agents; acp comply-client runs them"
+            );
+            return None;
+        }
+        left => eprintln!("left out: {left} of {count} tests are for clients; acp comply-client runs them"),
+    }
+    Some((programs, warnings))
 }
 
 /// What test files may rely on.

@@ -17,7 +17,7 @@ use super::comply;
 use super::listen::Listen;
 use super::reports::Reports;
 use crate::outputs::Outputs;
-use crate::signals::Ends;
+use acp_link::signals::EndSignals;
 use crate::{exit, out};
 
 /// The built-in suite of tests of clients.
@@ -119,7 +119,7 @@ fn exam(args: &ExamArgs) -> anyhow::Result<Option<ChatExam>> {
 }
 
 async fn serve(args: &ExamArgs, exam: Arc<ChatExam>) -> anyhow::Result<u8> {
-    let mut signals = Ends::listen().context("cannot listen for signals")?;
+    let mut signals = EndSignals::listen().context("cannot listen for signals")?;
     let serving = async {
         match args.listen.address() {
             Some(at) => listen(at, exam).await,
@@ -142,7 +142,7 @@ async fn serve(args: &ExamArgs, exam: Arc<ChatExam>) -> anyhow::Result<u8> {
 
 async fn listen(at: ListenAddress, exam: Arc<ChatExam>) -> anyhow::Result<()> {
     let listener = Listener::bind(at, &LinkSettings::default(), AccessControl::default())?;
-    let scheme = if at.has_door() { "ws" } else { "tcp" };
+    let scheme = if at.checks_access() { "ws" } else { "tcp" };
     println!("{}", serde_json::json!({ "listening": listener.address().to_string() }));
     eprintln!("acp exam: listening on {scheme}://{}", listener.address());
     exam.serve_clients(listener).await;
