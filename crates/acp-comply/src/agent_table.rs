@@ -165,6 +165,11 @@ fn drop_unset(value: &mut Value, vars: &Vars) {
     members.values_mut().for_each(|member| drop_unset(member, vars));
 }
 
+/// The verbs that drivers can have.
+pub fn driver_verbs() -> Vec<String> {
+    AgentTable::built_in().verb_names()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,9 +196,4 @@ mod tests {
         assert_eq!(table.area_of("C-TRN-05"), Some("process"));
         assert_eq!(table.area_of("RPC-01"), None);
     }
-}
-
-/// The verbs that drivers can have.
-pub fn driver_verbs() -> Vec<String> {
-    AgentTable::built_in().verb_names()
 }
