@@ -28,7 +28,9 @@ pub(super) fn sentence(verb: &str, fields: &Value, patience: Duration) -> String
     match verb {
         "cancel" => format!("Press your editor's *stop* now, and answer nothing ({seconds} s).\n"),
         "mode" => format!("Switch the mode to *{}* now ({seconds} s).\n", value("mode")),
-        "option" => format!("Set the option *{}* to *{}* now ({seconds} s).\n", value("option"), value("value")),
+        "option" => {
+            format!("Set the option *{}* to *{}* now ({seconds} s).\n", value("option"), value("value"))
+        }
         "list" => format!("Open your editor's list of sessions now ({seconds} s).\n"),
         "answer" => match PermissionHabit::of(&value("with")) {
             Some(habit) => habit_sentence(habit),
@@ -54,4 +56,14 @@ pub(super) fn before(program: &Program, source: &str) -> Option<String> {
         return program.client.as_ref().map(|test| habit_sentence(test.permission));
     }
     asks(method::ELICITATION_CREATE).then(|| format!("A form or a page follows: {}.\n", program.title))
+}
+
+/// What the person has to know before a test that ends the turn.
+pub(super) fn before_turn(source: &str, patience: Duration) -> String {
+    let mut words = "This test ends the turn.".to_owned();
+    if source.matches("\"verb\": \"prompt\"").count() > 1 {
+        words.push_str(&format!(" Then send one more prompt, any words ({} s).", patience.as_secs()));
+    }
+    words.push('\n');
+    words
 }

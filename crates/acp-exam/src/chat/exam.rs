@@ -225,7 +225,9 @@ impl<'a> ExamChat<'a> {
                 let params = json!({ "sessionId": session, "path": path, "content": text });
                 let id = self.talk.ask(method::FS_WRITE_TEXT_FILE, params);
                 words.push_str(&match questions::reply(&mut self.talk, &id, WRITING).await {
-                    Reply::Came(answer) if answer.get("error").is_none() => format!("Written to {}.\n", path.display()),
+                    Reply::Came(answer) if answer.get("error").is_none() => {
+                        format!("Written to {}.\n", path.display())
+                    }
                     Reply::Gone => return self.is_gone = true,
                     _ => format!("The client did not write {}.\n", path.display()),
                 });
@@ -244,7 +246,9 @@ impl<'a> ExamChat<'a> {
         let text = acp_report::redact_text(&String::from_utf8_lossy(self.talk.trace()));
         let paper = self.paper();
         match paper.write("trace.ndjson", text.as_bytes()) {
-            Ok(()) => format!("Written to {}; acp lint reads it.\n", paper.folder.join("trace.ndjson").display()),
+            Ok(()) => {
+                format!("Written to {}; acp lint reads it.\n", paper.folder.join("trace.ndjson").display())
+            }
             Err(error) => format!("Not written: {error}.\n"),
         }
     }

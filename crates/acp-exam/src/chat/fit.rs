@@ -49,7 +49,8 @@ pub(super) fn fit(program: &Program, source: &str) -> Fit {
     }
     let first = [method::INITIALIZE, method::SESSION_NEW, method::SESSION_LOAD, method::SESSION_RESUME];
     let changes_start = test.answers.keys().chain(&test.hold).any(|name| first.contains(&name.as_str()));
-    let is_usual = matches!(test.offer, AgentOffer::Full) && test.version.is_none() && test.auth_methods.is_none();
+    let is_usual =
+        matches!(test.offer, AgentOffer::Full) && test.version.is_none() && test.auth_methods.is_none();
     if !is_usual || changes_start || test.stub != StubHabits::default() {
         return not("it needs an agent that starts with other offers");
     }
@@ -92,8 +93,10 @@ mod tests {
     }
 
     fn test(more: &str, steps: &str) -> String {
-        format!(r#"{{ "side": "client", "title": "t", "description": "d", "severity": "advice", {more}
-            "steps": [ {{ "drive": {{ "verb": "prompt" }} }}, {steps} ] }}"#)
+        format!(
+            r#"{{ "side": "client", "title": "t", "description": "d", "severity": "advice", {more}
+            "steps": [ {{ "drive": {{ "verb": "prompt" }} }}, {steps} ] }}"#
+        )
     }
 
     #[test]

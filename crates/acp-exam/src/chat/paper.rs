@@ -39,7 +39,8 @@ impl Paper {
         let word = |name: &str| introduction["clientInfo"][name].as_str().map(str::to_owned);
         let name = word("name").unwrap_or_else(|| "client".to_owned());
         let folder = state.join(slug(&name));
-        let mut run = AgentRun { side: Side::Client, version: word("version"), ..AgentRun::new(&name, "acp exam") };
+        let mut run =
+            AgentRun { side: Side::Client, version: word("version"), ..AgentRun::new(&name, "acp exam") };
         run.header = Some(header(introduction));
         let mut by_hand = Vec::new();
         if let Some(kept) = read(&folder.join(RESULTS))
@@ -64,7 +65,9 @@ impl Paper {
         }
         for finding in driven.others {
             let is_known = self.run.findings.iter().any(|known| {
-                known.rule == finding.rule && known.requirement == finding.requirement && known.clause == finding.clause
+                known.rule == finding.rule
+                    && known.requirement == finding.requirement
+                    && known.clause == finding.clause
             });
             if !is_known {
                 self.run.findings.push(finding);
@@ -85,7 +88,7 @@ impl Paper {
     /// One sentence over everything.
     pub fn summary(&self) -> String {
         format!(
-            "{} hold, {} fail, {} advice, {} not applicable or not reached, {} errors, {} by hand.",
+            "So far: {} hold, {} fail, {} advice, {} not applicable or not reached, {} errors, {} by hand.",
             self.count(Verdict::Pass),
             self.count(Verdict::Fail),
             self.count(Verdict::Warn) + self.count(Verdict::Partial),
@@ -120,7 +123,8 @@ impl Paper {
     pub fn reports(&self) -> Result<[(&'static str, String); 2], String> {
         let results = self.results();
         let options = ReportOptions { redact: true, colour: false, ..ReportOptions::default() };
-        let render = |format| acp_report::render(&results, format, options).map_err(|error| error.to_string());
+        let render =
+            |format| acp_report::render(&results, format, options).map_err(|error| error.to_string());
         let mut text = render(ReportFormat::Markdown)?;
         if !self.by_hand.is_empty() {
             text.push_str("\n## By hand\n\nA person looked; this passes no requirement.\n\n");
@@ -176,7 +180,10 @@ fn read(path: &Path) -> Option<Results> {
 
 /// A folder's name for a client's name, whatever that contains.
 fn slug(name: &str) -> String {
-    let word: String =
-        name.chars().take(60).map(|it| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' }).collect();
+    let word: String = name
+        .chars()
+        .take(60)
+        .map(|it| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' })
+        .collect();
     if word.is_empty() { "client".to_owned() } else { word }
 }

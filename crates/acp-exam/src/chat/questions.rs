@@ -45,9 +45,8 @@ pub struct SeenByHand {
 /// All questions.
 pub(super) fn questions() -> &'static [Question] {
     static QUESTIONS: OnceLock<Vec<Question>> = OnceLock::new();
-    QUESTIONS.get_or_init(|| {
-        serde_json::from_str(include_str!("../../data/questions.json")).unwrap_or_default()
-    })
+    QUESTIONS
+        .get_or_init(|| serde_json::from_str(include_str!("../../data/questions.json")).unwrap_or_default())
 }
 
 /// The answer to a request of the exam's own, while everything else is answered as usual. `None`: none came in time.

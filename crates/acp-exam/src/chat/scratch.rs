@@ -25,7 +25,9 @@ impl Scratch {
             std::fs::write(folder.path().join(".editorconfig"), UNTOUCHED)?;
             Ok(Scratch { folder, tests: 0 })
         };
-        make().map_err(|error: std::io::Error| format!("cannot make a folder in {}: {error}", workspace.display()))
+        make().map_err(|error: std::io::Error| {
+            format!("cannot make a folder in {}: {error}", workspace.display())
+        })
     }
 
     pub fn path(&self) -> &Path {

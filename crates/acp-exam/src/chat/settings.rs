@@ -16,7 +16,10 @@ pub fn entry(editor: &str, program: &str) -> Option<(&'static str, String)> {
             pretty(json!({ "agent_servers": { "ACP exam": {
                 "type": "custom", "command": program, "args": ["exam"], "env": {} } } })),
         ),
-        "jetbrains" => ("JetBrains IDEs: ~/.jetbrains/acp.json", pretty(json!({ "agent_servers": { "ACP exam": server } }))),
+        "jetbrains" => (
+            "JetBrains IDEs: ~/.jetbrains/acp.json",
+            pretty(json!({ "agent_servers": { "ACP exam": server } })),
+        ),
         "nvim" => (
             "Neovim with codecompanion.nvim: in its setup",
             format!(

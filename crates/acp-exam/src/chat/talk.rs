@@ -1,5 +1,6 @@
 //! The connection to the client that is examined: its frames in order, what it said when it opened, and what the exam says.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use acp_link::{Link, Receiver};
@@ -25,6 +26,8 @@ pub(super) struct Talk {
     trace: Vec<u8>,
     own: u64,
     sessions: usize,
+    /// Ids of requests to the client without an answer, as JSON text.
+    pub unanswered: BTreeSet<String>,
     /// The client's first request, and its parameters.
     pub introduction: Option<(Frame, Value)>,
     /// The requests that opened sessions, in order: the session, its folder, the request.
@@ -99,6 +102,7 @@ impl Talk {
             trace: Vec::new(),
             own: 0,
             sessions: 0,
+            unanswered: BTreeSet::new(),
             introduction: None,
             opened: Vec::new(),
         }
@@ -109,7 +113,11 @@ impl Talk {
         let frame = Frame::from(self.rx.recv().await?.line);
         self.note(Direction::ClientToAgent, &frame.raw().clone());
         let value = serde_json::from_slice(frame.raw()).unwrap_or_default();
-        Some(Heard { frame, value })
+        let heard = Heard { frame, value };
+        if heard.is_answer() {
+            self.unanswered.remove(&heard.value["id"].to_string());
+        }
+        Some(heard)
     }
 
     /// The conversation so far.
@@ -127,6 +135,9 @@ impl Talk {
     /// Writes a line.
     pub fn write(&mut self, line: Bytes) {
         self.note(Direction::AgentToClient, &line);
+        if let Some((false, id)) = answer_or_id(&line) {
+            self.unanswered.insert(id);
+        }
         let _ = self.out.send(Written::Line(line));
     }
 
@@ -205,4 +216,10 @@ impl Talk {
     pub fn client(&self) -> Value {
         self.introduction.as_ref().map(|(_, params)| params.clone()).unwrap_or_default()
     }
+}
+
+/// Whether a line is an answer, and its id as JSON text.
+pub(super) fn answer_or_id(line: &[u8]) -> Option<(bool, String)> {
+    let value: Value = serde_json::from_slice(line).ok()?;
+    Some((value.get("method").is_none(), value.get("id")?.to_string()))
 }

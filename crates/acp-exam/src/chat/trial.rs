@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use acp_campaign::Driven;
 use acp_comply::{
-    AgentAct, DriveOutcome, FileState, FindingRef, Program, Run, RunAction, RunEvent, Setup, Side, TestOutcome,
+    AgentAct, DriveOutcome, FileState, FindingRef, Program, Run, RunAction, RunEvent, Setup, Side,
+    TestOutcome,
 };
 use acp_proto::method;
 use acp_rpc::Frame;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::asking;
-use super::talk::{Heard, Talk};
+use super::talk::{Heard, Talk, answer_or_id};
 use crate::http::HttpWitness;
 use crate::process::ProcessWitness;
 use crate::wire::{LaunchWire, against};
@@ -57,6 +58,8 @@ pub(super) struct TrialPlace<'a> {
     pub http: &'a HttpWitness,
     /// How long the person has.
     pub patience: Duration,
+    /// How long the test may take altogether.
+    pub limit: Option<Duration>,
     /// The test ends the turn itself.
     pub ends_turn: bool,
 }
@@ -74,6 +77,8 @@ pub(super) struct Trial<'a> {
     earlier: VecDeque<Frame>,
     /// Ids of requests from before the test: the client has their answers.
     answered: BTreeSet<String>,
+    /// Ids of requests of earlier tests that have no answer yet.
+    stale: BTreeSet<String>,
     is_launched: bool,
     /// A prompt that is asked for.
     awaits_prompt: Option<u32>,
@@ -87,7 +92,9 @@ impl<'a> Trial<'a> {
         let began = Instant::now();
         let run = Run::new(Arc::clone(place.program), place.setup.clone());
         let wire = LaunchWire::new(json!({ "signals": [] }), orders, began, SessionHistory::default(), false);
+        let stale = talk.unanswered.clone();
         Trial {
+            stale,
             talk,
             turn,
             place,
@@ -134,7 +141,8 @@ impl<'a> Trial<'a> {
 
     async fn wait(&mut self) {
         self.end_turn();
-        let deadline = self.run.next_deadline().map(|at| self.began + at);
+        let limit = self.place.limit.map(|limit| self.began + limit);
+        let deadline = self.run.next_deadline().map(|at| self.began + at).into_iter().chain(limit).min();
         let clock = async {
             match deadline {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -152,6 +160,10 @@ impl<'a> Trial<'a> {
                 self.handle(RunEvent::Http(requests));
             }
             () = clock => {}
+        }
+        if limit.is_some_and(|limit| limit <= Instant::now()) {
+            let reason = "the person did not do in time what was asked for; /redo asks again".to_owned();
+            return self.handle(RunEvent::NotApplicable(reason));
         }
         if self.run.next_deadline().is_some_and(|at| at <= self.began.elapsed()) {
             self.handle(RunEvent::Tick);
@@ -246,7 +258,8 @@ impl<'a> Trial<'a> {
             }
             RunAction::Done(outcome) => self.outcome = Some(outcome),
             other => {
-                let reason = format!("the interpreter wants something of an agent in a test of a client: {other:?}");
+                let reason =
+                    format!("the interpreter wants something of an agent in a test of a client: {other:?}");
                 self.handle(RunEvent::Fault(reason));
             }
         }
@@ -286,7 +299,7 @@ impl<'a> Trial<'a> {
         let last = self.talk.opened.iter().position(|opened| opened.id == session);
         let opened = self.talk.opened.iter().take(last.map_or(0, |at| at + 1));
         self.earlier.extend(first.chain(opened.map(|opened| opened.request.clone())));
-        let ids = self.earlier.iter().filter_map(|frame| Some(id_text(frame.raw())?.1));
+        let ids = self.earlier.iter().filter_map(|frame| Some(answer_or_id(frame.raw())?.1));
         self.answered.extend(ids);
     }
 
@@ -310,7 +323,13 @@ impl<'a> Trial<'a> {
     /// Writes a line, unless the client has had it: the answers to what came before the test, and the end of a turn that
     /// goes on.
     fn write(&mut self, line: Bytes) {
-        if let Some((true, id)) = id_text(&line) {
+        if let Some((false, id)) = answer_or_id(&line)
+            && self.stale.contains(&id)
+        {
+            let reason = format!("an earlier test asked with the same id, {id}, and the client has not answered yet");
+            return self.handle(RunEvent::NotApplicable(reason));
+        }
+        if let Some((true, id)) = answer_or_id(&line) {
             if self.answered.contains(&id) {
                 return;
             }
@@ -331,10 +350,4 @@ impl<'a> Trial<'a> {
         let others = outcome.judge(theirs, &exercised);
         Driven { others, exercised, outcome, ..Driven::fault(self.place.program, String::new()) }
     }
-}
-
-/// Whether a line is an answer, and its id as JSON text.
-fn id_text(line: &[u8]) -> Option<(bool, String)> {
-    let value: Value = serde_json::from_slice(line).ok()?;
-    Some((value.get("method").is_none(), value.get("id")?.to_string()))
 }

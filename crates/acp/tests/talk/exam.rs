@@ -14,7 +14,8 @@ fn exam(folder: &Path, more: &[&str]) -> Terminal {
 }
 
 fn kept(folder: &Path) -> serde_json::Value {
-    let client = std::fs::read_dir(folder.join(".state")).expect("a folder").next().expect("a client").expect("one");
+    let client =
+        std::fs::read_dir(folder.join(".state")).expect("a folder").next().expect("a client").expect("one");
     let text = std::fs::read_to_string(client.path().join("results.json")).expect("results");
     serde_json::from_str(&text).expect("JSON")
 }
@@ -49,12 +50,13 @@ fn the_files_area_is_examined_and_reported() {
     terminal.wait_for("Other formats");
     terminal.wait_for("> ");
     let report = std::fs::read_to_string(folder.join("acp-exam-report.md")).expect("a report");
-    assert!(report.contains("C-FS-02"), "{report}");
+    assert!(report.contains("fs.read-window: PASS"), "{report}");
     terminal.press(":quit\r");
     assert_eq!(terminal.end(), 0);
     let state = folder.join(".state").display().to_string();
     let args = ["report", "--state-dir", &state, "--format", "junit"];
-    let (code, out, errors) = crate::texts(&crate::acp(&folder, &["exam"], &args).output().expect("acp runs"));
+    let (code, out, errors) =
+        crate::texts(&crate::acp(&folder, &["exam"], &args).output().expect("acp runs"));
     assert!(code == 0 && out.contains("<testsuite") && out.contains("fs.read-window"), "{out}{errors}");
 }
 
@@ -76,18 +78,33 @@ fn a_question_is_rejected_by_hand_and_a_new_conversation_knows_it() {
     terminal.wait_for("✓ permission.rejected");
 }
 
+/// The person cancels, and then goes on in the same conversation.
+const CANCEL: &str = r#"{
+  "side": "client", "title": "after a cancel the next prompt goes to the same agent", "description": "The turn is stopped.",
+  "severity": "advice", "area": "Turns", "own": ["wire"],
+  "steps": [
+    { "drive": { "verb": "prompt" } },
+    { "drive": { "verb": "cancel" }, "unless": "the client sent no session/cancel" },
+    { "drive": { "verb": "prompt" } },
+    { "alive": {} }
+  ]
+}"#;
+
 #[test]
 fn a_test_that_ends_the_turn_waits_for_next_and_a_person_who_stops() {
     let (_temp, folder) = workspace();
-    let mut terminal = exam(&folder, &[]);
-    terminal.press("/run field.same-process-after-cancel\r");
+    std::fs::write(folder.join("turns.stop.jsont"), CANCEL).expect("a test");
+    let agent = format!("{ACP} exam --state-dir {0}/.state --suite {0}/turns.stop.jsont", folder.display());
+    let mut terminal = Terminal::start(&folder, &["chat", "--command", &agent], &[]);
+    terminal.wait_for("> ");
+    terminal.press("/run turns.stop\r");
     terminal.wait_for("type /next");
     terminal.wait_for("> ");
     terminal.press("/next\r");
-    terminal.wait_for("Press your editor's *stop*");
+    terminal.wait_for("Press your editor's");
     terminal.press("\u{3}");
     terminal.wait_for("> ");
     terminal.press("go\r");
     terminal.wait_for("That was the last one");
-    assert_eq!(verdict(&kept(&folder), "field.same-process-after-cancel"), "PASS", "{}", terminal.screen());
+    assert_eq!(verdict(&kept(&folder), "turns.stop"), "PASS", "{}", terminal.screen());
 }

@@ -23,10 +23,14 @@ use crate::http::HttpWitness;
 
 /// Where a person takes part, everything may take this much longer.
 const PERSON: f64 = 4.0;
+/// A test with a person may take so many times the time for one thing.
+const TURNS: u32 = 3;
 /// By how much times grow when a test is run again.
 const MORE_TIME: f64 = 3.0;
 /// How long answers may come that nobody waits for any more.
 const LATE: Duration = Duration::from_secs(2);
+/// How long the person's client has to show a sentence before the test begins.
+const READING: Duration = Duration::from_millis(300);
 /// The areas that are the client's own code in a chat: how it starts agents is not looked at.
 const OWN: [&str; 5] = ["wire", "fs", "terminal", "permission", "session"];
 
@@ -40,7 +44,8 @@ impl ExamChat<'_> {
     pub(super) async fn prepare(&mut self, turn: &Turn) -> Result<Bench, String> {
         let workspace = self.workspace(turn.request.session());
         let scratch = Scratch::make(Path::new(&workspace))?;
-        let http = HttpWitness::start().await.map_err(|error| format!("cannot listen on loopback: {error}"))?;
+        let http =
+            HttpWitness::start().await.map_err(|error| format!("cannot listen on loopback: {error}"))?;
         Ok(Bench { scratch, http })
     }
 
@@ -155,14 +160,8 @@ impl ExamChat<'_> {
             let driven = not_here(&program, self.setup(at, "/", "", 1.0), why);
             return self.took(turn, driven);
         }
-        let call = json!({ "sessionUpdate": update::TOOL_CALL, "toolCallId": program.id, "title": program.title,
-            "kind": "other", "status": tool_status::IN_PROGRESS });
         if !self.is_hindered(at) {
-            self.talk.update(turn.request.session(), call);
-            let before = asking::before(&program, self.source(at));
-            if let Some(words) = before {
-                self.tell(turn, &words);
-            }
+            self.announce(turn, at).await;
         }
         let mut end = self.attempt(turn, at, bench, 1.0).await;
         if let TrialEnd::Judged(first) = &end
@@ -184,6 +183,26 @@ impl ExamChat<'_> {
         }
     }
 
+    /// Shows what comes, and what the person is to do.
+    async fn announce(&mut self, turn: &Turn, at: usize) {
+        let program = self.program(at);
+        let before = match self.fit(at) {
+            Fit::Turn => Some(asking::before_turn(self.source(at), self.exam.settings.patience)),
+            _ => asking::before(program, self.source(at)),
+        };
+        let title = before
+            .iter()
+            .fold(program.title.clone(), |title, words| format!("{title}: {}", words.trim_end()));
+        let call = json!({ "sessionUpdate": update::TOOL_CALL, "toolCallId": program.id, "title": title,
+            "kind": "other", "status": tool_status::IN_PROGRESS });
+        self.talk.update(turn.request.session(), call);
+        if let Some(words) = before {
+            self.tell(turn, &words);
+            // Some clients show a question before the text that came just ahead of it.
+            tokio::time::sleep(READING).await;
+        }
+    }
+
     async fn attempt(&mut self, turn: &mut Turn, at: usize, bench: &mut Bench, factor: f64) -> TrialEnd {
         let program = Arc::clone(self.program(at));
         let folder = match bench.scratch.next() {
@@ -202,6 +221,7 @@ impl ExamChat<'_> {
             folder,
             http: &bench.http,
             patience: self.exam.settings.patience,
+            limit: (*self.fit(at) != Fit::Alone).then(|| self.exam.settings.patience * TURNS),
             ends_turn: *self.fit(at) == Fit::Turn,
         };
         let end = Trial::new(&mut self.talk, turn, place).run().await;
@@ -213,7 +233,7 @@ impl ExamChat<'_> {
 
     /// Waits for what is still unanswered, so that a late answer is not taken for one to the next test.
     async fn settle(&mut self, outcome: &TestOutcome) {
-        let mut open: Vec<String> = outcome.unanswered.clone();
+        let mut open = outcome.unanswered.clone();
         let until = tokio::time::Instant::now() + LATE;
         while !open.is_empty()
             && let Ok(heard) = tokio::time::timeout_at(until, self.talk.hear()).await
