@@ -45,7 +45,7 @@ pub struct Select {
     pub at: Option<At>,
     /// Which way the frame travels, as the owner of the faults sees it; `out` without it.
     #[serde(default)]
-    pub on: Way,
+    pub on: FrameWay,
     /// What the frame is.
     pub kind: Option<FrameKind>,
     /// The method of a request or notification: one of these.
@@ -91,7 +91,7 @@ pub struct Select {
 /// Which way a frame travels, as the owner of the faults sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Way {
+pub enum FrameWay {
     /// From the owner to the other side.
     #[default]
     Out,

@@ -12,7 +12,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::faults::{Seen, Select, Time, Way};
+use crate::faults::{FrameWay, Seen, Select, Time};
 
 /// A script file.
 #[derive(Clone, Debug, Deserialize)]
@@ -134,7 +134,7 @@ impl AgentScript {
         let checks =
             script.verify.iter_mut().flat_map(|check| check.frame.iter_mut().chain(&mut check.order));
         for select in script.rules.iter_mut().map(|rule| &mut rule.select).chain(checks) {
-            select.on = Way::In;
+            select.on = FrameWay::In;
         }
         for rule in &script.rules {
             if let Some(wish) = &rule.wish {
@@ -187,7 +187,7 @@ impl ScriptState {
             Some(_) => None,
             None => frame.id().and_then(|id| self.asked.remove(id)),
         };
-        let seen = Seen { way: Way::In, frame, answers: answers.as_deref(), value: &value };
+        let seen = Seen { way: FrameWay::In, frame, answers: answers.as_deref(), value: &value };
         self.check(&seen);
         let mut chosen = None;
         for (at, rule) in self.script.rules.iter().enumerate() {

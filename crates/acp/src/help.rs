@@ -130,6 +130,10 @@ Exit codes: 0 answered, 1 answered with an error, 2 wrong usage, 3 no answer.";
   acp chat --command 'acp agent --provider anthropic'    with a model (ANTHROPIC_API_KEY)
   acp chat --command 'my-agent --acp' --policy acceptEdits
   acp chat --agent gemini --scripted --isolate           offline, after acp profiles install gemini";
+    CLIENT_MOCK: "  acp client-mock --list-defects C-CAN
+  acp client-mock --cwd . -- my-agent --acp
+  acp client-mock --defect zero-based -- my-agent --acp
+  acp client-mock --variant text-ids --connect ws://127.0.0.1:9000/acp";
     CODE: "  acp code search 'retry backoff' --max-results 3
   acp code query 'fn $NAME($$$ARGS) { $$$BODY }' src --language rust
   acp code extract src/main.rs#main";

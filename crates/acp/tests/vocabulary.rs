@@ -7,13 +7,16 @@ use acp_proto::{Method, UpdateKind};
 
 /// Words that mean something else at the given place: where, the word, what it means there.
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
+    ("acp-client-mock/src/verbs.rs", "logout", "a verb of a driver"),
     ("acp-code/src/abbreviations.rs", "initialize", "an English word in source code"),
     ("acp-code/src/blocks/members.rs", "initialize", "a constructor in Ruby"),
+    ("acp-comply/src/reader/client_steps.rs", "logout", "a verb of a driver"),
     ("acp-mcp/src/client.rs", "initialize", "a method of MCP"),
     ("acp-mcp/src/stub/log.rs", "initialize", "a method of MCP"),
     ("acp-play/src/mcp.rs", "initialize", "a method of MCP"),
     ("acp-rules/src/caps.rs", "logout", "a capability"),
     ("acp-script/src/agent/offers.rs", "logout", "a capability"),
+    ("acp-script/src/client_habits.rs", "logout", "a verb of a driver"),
 ];
 
 /// Update kinds that are everyday words: they count only beside `sessionUpdate`.

@@ -291,6 +291,9 @@ fn question(call: &str) -> Value {
 async fn questions(nature: ClientNature) -> Seen {
     let mut it = prompted(nature, able(everything())).await;
     it.ask("session/request_permission", question("a")).await;
+    let mut no_only = question("c");
+    no_only["options"].as_array_mut().expect("options").truncate(1);
+    it.ask("session/request_permission", no_only).await;
     it.does(json!({ "verb": "answer", "with": "reject" })).await;
     it.ask("session/request_permission", question("b")).await;
     it.quits().await

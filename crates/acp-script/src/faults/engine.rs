@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::chance::Chance;
 use super::select::Seen;
-use super::{At, Fault, FaultAction, Select, Way, edit, garble};
+use super::{At, Fault, FaultAction, FrameWay, Select, edit, garble};
 
 /// What comes out between the owner of the faults and the other side.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ enum Fate {
 
 /// A frame under treatment.
 pub(super) struct Patient {
-    way: Way,
+    way: FrameWay,
     pub(super) frame: Frame,
     pub(super) value: Value,
     pub(super) edited: bool,
@@ -130,12 +130,12 @@ impl Faults {
     /// A frame from the other side.
     pub fn incoming(&mut self, now: Duration, frame: Frame) {
         let frame = self.named_back(frame);
-        self.pass(now, Way::In, frame);
+        self.pass(now, FrameWay::In, frame);
     }
 
     /// A frame from the owner.
     pub fn outgoing(&mut self, now: Duration, frame: Frame) {
-        self.pass(now, Way::Out, frame);
+        self.pass(now, FrameWay::Out, frame);
     }
 
     /// Lets the time pass.
@@ -175,18 +175,18 @@ impl Faults {
             .map(|rule| rule.fault.r#do.clone())
             .collect();
         for actions in meant {
-            let mut patient = Patient::new(Way::Out, frame.clone(), Value::Null);
+            let mut patient = Patient::new(FrameWay::Out, frame.clone(), Value::Null);
             patient.fate = Fate::Gone;
             self.treat(now, &mut patient, &actions);
             self.discharge(patient);
         }
     }
 
-    fn pass(&mut self, now: Duration, way: Way, frame: Frame) {
+    fn pass(&mut self, now: Duration, way: FrameWay, frame: Frame) {
         let answers = self.track(way, &frame);
         let value = serde_json::from_slice(frame.raw()).unwrap_or(Value::Null);
         let mut patient = Patient::new(way, frame, value);
-        if way == Way::Out {
+        if way == FrameWay::Out {
             self.rename_cancelled(&mut patient);
         }
         let released = self.release(&patient, answers.as_deref());
@@ -211,11 +211,11 @@ impl Faults {
     }
 
     /// Remembers requests, and finds out what a response answers.
-    fn track(&mut self, way: Way, frame: &Frame) -> Option<String> {
+    fn track(&mut self, way: FrameWay, frame: &Frame) -> Option<String> {
         // Which of the two names stands for the owner does not matter here.
         let dir = match way {
-            Way::Out => Direction::AgentToClient,
-            Way::In => Direction::ClientToAgent,
+            FrameWay::Out => Direction::AgentToClient,
+            FrameWay::In => Direction::ClientToAgent,
         };
         match frame.view() {
             View::Request { id, method, .. } => {
@@ -402,14 +402,14 @@ impl Faults {
     }
 
     /// Frames and raw lines out of nothing, towards where `way` goes.
-    fn make(&self, way: Way, items: &[Value]) -> Vec<Passage> {
+    fn make(&self, way: FrameWay, items: &[Value]) -> Vec<Passage> {
         items
             .iter()
             .map(|item| match (way, self.fill(item)) {
-                (Way::Out, Value::String(line)) => Passage::Raw(garble::with_newline(line.as_bytes())),
-                (Way::Out, frame) => Passage::Send(made(frame)),
-                (Way::In, Value::String(line)) => Passage::Deliver(Frame::parse(line)),
-                (Way::In, frame) => Passage::Deliver(made(frame)),
+                (FrameWay::Out, Value::String(line)) => Passage::Raw(garble::with_newline(line.as_bytes())),
+                (FrameWay::Out, frame) => Passage::Send(made(frame)),
+                (FrameWay::In, Value::String(line)) => Passage::Deliver(Frame::parse(line)),
+                (FrameWay::In, frame) => Passage::Deliver(made(frame)),
             })
             .collect()
     }
@@ -421,8 +421,8 @@ impl Faults {
         frame["id"] = id;
         let frame = made(frame);
         Some(match patient.way {
-            Way::In => Passage::Send(frame),
-            Way::Out => Passage::Deliver(frame),
+            FrameWay::In => Passage::Send(frame),
+            FrameWay::Out => Passage::Deliver(frame),
         })
     }
 
@@ -432,8 +432,8 @@ impl Faults {
             self.emit(passage);
         }
         let whole = match patient.way {
-            Way::Out => Passage::Send(patient.frame),
-            Way::In => Passage::Deliver(patient.frame),
+            FrameWay::Out => Passage::Send(patient.frame),
+            FrameWay::In => Passage::Deliver(patient.frame),
         };
         let written = patient.written.unwrap_or_else(|| vec![whole]);
         // What comes after a frame waits as long as the frame does.
@@ -482,7 +482,7 @@ impl Faults {
 }
 
 impl Patient {
-    fn new(way: Way, frame: Frame, value: Value) -> Self {
+    fn new(way: FrameWay, frame: Frame, value: Value) -> Self {
         Self {
             way,
             frame,

@@ -4,11 +4,11 @@ use acp_match::Vars;
 use acp_rpc::{Frame, Reply, View};
 use serde_json::Value;
 
-use super::{FrameKind, Select, Way};
+use super::{FrameKind, FrameWay, Select};
 
 /// A frame on its way, as selectors see it.
 pub(crate) struct Seen<'a> {
-    pub(crate) way: Way,
+    pub(crate) way: FrameWay,
     pub(crate) frame: &'a Frame,
     /// The method of the request that a response answers.
     pub(crate) answers: Option<&'a str>,

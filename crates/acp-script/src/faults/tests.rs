@@ -191,7 +191,7 @@ fn a_short_spec_is_a_fault() {
     assert_eq!(fault.select.method, ["session/update"]);
     assert_eq!((fault.select.skip, fault.select.times), (2, Some(1)));
     assert_eq!(parse_spec("exit=7@session/prompt").unwrap().select.to, ["session/prompt"]);
-    assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Way::In);
+    assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, FrameWay::In);
     assert!(
         matches!(parse_spec("delay=200ms").unwrap().r#do[0], FaultAction::Delay(Time(time)) if time.as_millis() == 200)
     );

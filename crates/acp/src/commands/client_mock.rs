@@ -18,6 +18,7 @@ use crate::outputs::FormatArgs;
 
 /// Arguments of `acp client-mock`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::CLIENT_MOCK)]
 pub struct ClientMockArgs {
     /// The folder that it works in
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -188,7 +189,10 @@ fn list_defects(word: &str, json: bool) -> anyhow::Result<ExitCode> {
 /// Whether a defect is about a word: in its own words, or by a requirement or the area of one.
 fn is_about(defect: &ClientDefect, word: &str) -> bool {
     let (lower, upper) = (word.to_lowercase(), word.to_uppercase());
-    let by_requirement = |id: &String| *id == upper || id.split('-').nth(1).is_some_and(|area| area == upper);
+    let by_requirement = |id: &String| {
+        let area = id.rsplit_once('-').map_or("", |(area, _)| area);
+        *id == upper || area == upper || area.strip_prefix("C-") == Some(&*upper)
+    };
     [&defect.id, &defect.title, &defect.effect].iter().any(|text| text.to_lowercase().contains(&lower))
         || defect.requirements.iter().any(by_requirement)
 }
