@@ -84,7 +84,7 @@ pub(super) async fn ask(
     patience: Duration,
 ) -> Result<SeenByHand, ()> {
     for update in &question.updates {
-        talk.update(session, update.clone());
+        talk.update(session, update);
     }
     let seen = |answer: &str| SeenByHand {
         row: question.row.clone(),
@@ -94,7 +94,7 @@ pub(super) async fn ask(
     if let Some(form) = &question.form {
         let mut params = form.clone();
         params["sessionId"] = json!(session);
-        let id = talk.ask(method::ELICITATION_CREATE, params);
+        let id = talk.ask(method::ELICITATION_CREATE, &params);
         if matches!(reply(talk, &id, patience).await, Reply::Gone | Reply::Cancelled) {
             return Err(());
         }
@@ -109,7 +109,7 @@ pub(super) async fn ask(
     let call = json!({ "toolCallId": format!("look-{}", question.row), "title": title, "status": "pending" });
     let params = json!({ "sessionId": session, "toolCall": call, "options": options });
     let began = Instant::now();
-    let id = talk.ask(method::SESSION_REQUEST_PERMISSION, params);
+    let id = talk.ask(method::SESSION_REQUEST_PERMISSION, &params);
     match reply(talk, &id, patience).await {
         Reply::Came(_) if began.elapsed() < TOO_SOON => Ok(seen("not asked: the client answers by itself")),
         Reply::Came(value) => {

@@ -191,7 +191,7 @@ impl<'a> Trial<'a> {
             return;
         }
         if heard.is_request() && heard.method() == method::SESSION_PROMPT {
-            return self.prompted(heard);
+            return self.prompted(&heard);
         }
         let cancels = self.place.program.client.as_ref().is_some_and(|test| test.verbs.contains("cancel"));
         if heard.method() == method::SESSION_CANCEL && !cancels {
@@ -204,9 +204,9 @@ impl<'a> Trial<'a> {
         self.hand_in(&heard.frame);
     }
 
-    fn prompted(&mut self, heard: Heard) {
+    fn prompted(&mut self, heard: &Heard) {
         if self.turn.is_open {
-            let end = match asking::words(&heard).trim() {
+            let end = match asking::words(heard).trim() {
                 "/stop" => Some(TrialEnd::Stopped),
                 "/skip" => Some(TrialEnd::Skipped),
                 _ => None,
@@ -326,14 +326,16 @@ impl<'a> Trial<'a> {
         if let Some((false, id)) = answer_or_id(&line)
             && self.stale.contains(&id)
         {
-            let reason = format!("an earlier test asked with the same id, {id}, and the client has not answered yet");
+            let reason =
+                format!("an earlier test asked with the same id, {id}, and the client has not answered yet");
             return self.handle(RunEvent::NotApplicable(reason));
         }
         if let Some((true, id)) = answer_or_id(&line) {
             if self.answered.contains(&id) {
                 return;
             }
-            if id == self.turn.request.value["id"].to_string() && self.turn.is_open {
+            let of_turn = self.turn.request.value["id"].to_string();
+            if id == of_turn && self.turn.is_open {
                 if self.place.ends_turn {
                     self.turn.answer = Some(line);
                 }

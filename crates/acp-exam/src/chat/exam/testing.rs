@@ -67,7 +67,7 @@ impl ExamChat<'_> {
                 continue;
             }
             let plan = list.update(Some(&program.area));
-            self.talk.update(turn.request.session(), plan);
+            self.talk.update(turn.request.session(), &plan);
             match self.one(turn, at, &mut bench).await {
                 TrialEnd::Judged(driven) => list.take(&program.area, driven.outcome.verdict),
                 TrialEnd::Skipped => list.take(&program.area, Verdict::Na),
@@ -85,7 +85,7 @@ impl ExamChat<'_> {
         }
         if turn.is_open {
             let plan = list.update(None);
-            self.talk.update(turn.request.session(), plan);
+            self.talk.update(turn.request.session(), &plan);
         }
         if !is_part && !self.is_stopped {
             self.look(turn).await;
@@ -195,7 +195,7 @@ impl ExamChat<'_> {
             .fold(program.title.clone(), |title, words| format!("{title}: {}", words.trim_end()));
         let call = json!({ "sessionUpdate": update::TOOL_CALL, "toolCallId": program.id, "title": title,
             "kind": "other", "status": tool_status::IN_PROGRESS });
-        self.talk.update(turn.request.session(), call);
+        self.talk.update(turn.request.session(), &call);
         if let Some(words) = before {
             self.tell(turn, &words);
             // Some clients show a question before the text that came just ahead of it.
@@ -240,7 +240,8 @@ impl ExamChat<'_> {
         {
             let Some(heard) = heard else { return self.is_gone = true };
             if heard.is_answer() {
-                open.retain(|id| *id != heard.value["id"].to_string());
+                let answered = heard.value["id"].to_string();
+                open.retain(|id| *id != answered);
             } else if heard.method() == method::SESSION_CANCEL {
                 self.is_stopped = true;
             } else {
@@ -254,7 +255,7 @@ impl ExamChat<'_> {
         let outcome = driven.outcome.clone();
         for name in &outcome.provided {
             self.missing.remove(name);
-            self.found.entry(name.clone()).or_insert_with(Observation::default);
+            self.found.entry(name.clone()).or_default();
         }
         let program = self.exam.settings.programs.iter().find(|it| it.id == outcome.id);
         for name in program.into_iter().flat_map(|program| program.provides()) {
@@ -274,7 +275,7 @@ impl ExamChat<'_> {
                 { "type": "text", "text": format!("{} {text}", mark(verdict)) } }]);
             let done = json!({ "sessionUpdate": update::TOOL_CALL_UPDATE, "toolCallId": outcome.id,
                 "status": status, "content": content });
-            self.talk.update(turn.request.session(), done);
+            self.talk.update(turn.request.session(), &done);
         }
         // What does not apply is counted, and listed by /list; a line each would hide the rest.
         if verdict != Verdict::Na
