@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use acp_campaign::Driven;
 use acp_comply::{
-    DriverCan, Observation, Program, Run, RunAction, RunEvent, Setup, TestOutcome, Verdict, in_order_of_needs,
+    DriverCan, Program, Run, RunAction, RunEvent, Setup, TestOutcome, Verdict, in_order_of_needs,
 };
 use acp_proto::{method, tool_status, update};
 use serde_json::json;
@@ -28,7 +28,7 @@ const TURNS: u32 = 3;
 /// By how much times grow when a test is run again.
 const MORE_TIME: f64 = 3.0;
 /// How long answers may come that nobody waits for any more.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(10);
 /// How long the person's client has to show a sentence before the test begins.
 const READING: Duration = Duration::from_millis(300);
 /// The areas that are the client's own code in a chat: how it starts agents is not looked at.
@@ -225,28 +225,23 @@ impl ExamChat<'_> {
             ends_turn: *self.fit(at) == Fit::Turn,
         };
         let end = Trial::new(&mut self.talk, turn, place).run().await;
-        if let TrialEnd::Judged(driven) = &end {
-            self.settle(&driven.outcome).await;
+        if matches!(end, TrialEnd::Judged(_)) {
+            self.settle().await;
         }
         end
     }
 
-    /// Waits for what is still unanswered, so that a late answer is not taken for one to the next test.
-    async fn settle(&mut self, outcome: &TestOutcome) {
-        let mut open = outcome.unanswered.clone();
+    /// Waits for what is still unanswered, so that a slow client's answers are not missing in the next test.
+    async fn settle(&mut self) {
         let until = tokio::time::Instant::now() + LATE;
-        while !open.is_empty()
+        while !self.talk.unanswered.is_empty()
             && let Ok(heard) = tokio::time::timeout_at(until, self.talk.hear()).await
         {
             let Some(heard) = heard else { return self.is_gone = true };
-            if heard.is_answer() {
-                let answered = heard.value["id"].to_string();
-                open.retain(|id| *id != answered);
-            } else if heard.method() == method::SESSION_CANCEL {
-                self.is_stopped = true;
-            } else {
-                let _ = self.talk.answer_usually(&heard);
+            if heard.method() == method::SESSION_CANCEL {
+                return self.is_stopped = true;
             }
+            let _ = self.talk.answer_usually(&heard);
         }
     }
 
@@ -322,9 +317,7 @@ impl ExamChat<'_> {
 /// The outcome of a test that cannot be run in a chat.
 fn not_here(program: &Arc<Program>, setup: Setup, why: &str) -> Driven {
     let mut run = Run::new(Arc::clone(program), setup);
-    if !run.is_hindered() {
-        run.handle(Duration::ZERO, RunEvent::NotApplicable(why.to_owned()));
-    }
+    run.handle(Duration::ZERO, RunEvent::NotApplicable(why.to_owned()));
     let outcome = std::iter::from_fn(|| run.poll()).find_map(|action| match action {
         RunAction::Done(outcome) => Some(*outcome),
         _ => None,
