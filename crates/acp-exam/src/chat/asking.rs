@@ -18,7 +18,7 @@ pub(super) fn words(heard: &Heard) -> String {
 /// Answers a prompt.
 pub(super) fn end_turn(talk: &mut Talk, id: &Value, is_cancelled: bool) {
     let reason = if is_cancelled { stop_reason::CANCELLED } else { stop_reason::END_TURN };
-    talk.answer(id, json!({ "stopReason": reason }));
+    talk.answer(id, &json!({ "stopReason": reason }));
 }
 
 /// What the person is to do for a verb.

@@ -76,7 +76,7 @@ impl<'a> ExamChat<'a> {
     }
 
     fn greet(&mut self, opened: &OpenedSession) {
-        self.talk.update(&opened.id, announcement());
+        self.talk.update(&opened.id, &announcement());
         let words = self.greeting();
         self.talk.tell(&opened.id, &words);
     }
@@ -98,7 +98,7 @@ impl<'a> ExamChat<'a> {
                 Err(words) => self.tell(&turn, &words),
             },
             Wish::Redo(which) => {
-                let tests = self.to_repeat(&which);
+                let tests = self.repeated(&which);
                 if tests.is_empty() {
                     self.tell(&turn, "Nothing to repeat: every test that ran holds or does not apply.\n");
                 } else {
@@ -194,7 +194,7 @@ impl<'a> ExamChat<'a> {
         tests
     }
 
-    fn to_repeat(&mut self, which: &str) -> Vec<usize> {
+    fn repeated(&mut self, which: &str) -> Vec<usize> {
         if !which.is_empty() {
             return self.choose(which).unwrap_or_default();
         }
@@ -223,7 +223,7 @@ impl<'a> ExamChat<'a> {
             for (end, text) in reports {
                 let path = Path::new(&workspace).join(format!("{REPORT}.{end}"));
                 let params = json!({ "sessionId": session, "path": path, "content": text });
-                let id = self.talk.ask(method::FS_WRITE_TEXT_FILE, params);
+                let id = self.talk.ask(method::FS_WRITE_TEXT_FILE, &params);
                 words.push_str(&match questions::reply(&mut self.talk, &id, WRITING).await {
                     Reply::Came(answer) if answer.get("error").is_none() => {
                         format!("Written to {}.\n", path.display())

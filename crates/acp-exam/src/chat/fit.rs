@@ -47,6 +47,10 @@ pub(super) fn fit(program: &Program, source: &str) -> Fit {
     if source.contains("${outside}") || !test.outside.is_empty() {
         return not("it needs files outside the workspace");
     }
+    let expects = steps.iter().filter_map(|step| step.get("expect"));
+    if expects.into_iter().any(|expect| expect.to_string().contains("${sandbox}")) {
+        return not("it needs a session in a folder of its own");
+    }
     let first = [method::INITIALIZE, method::SESSION_NEW, method::SESSION_LOAD, method::SESSION_RESUME];
     let changes_start = test.answers.keys().chain(&test.hold).any(|name| first.contains(&name.as_str()));
     let is_usual =

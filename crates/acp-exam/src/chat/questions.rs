@@ -84,7 +84,7 @@ pub(super) async fn ask(
     patience: Duration,
 ) -> Result<SeenByHand, ()> {
     for update in &question.updates {
-        talk.update(session, update.clone());
+        talk.update(session, update);
     }
     let seen = |answer: &str| SeenByHand {
         row: question.row.clone(),
@@ -94,7 +94,7 @@ pub(super) async fn ask(
     if let Some(form) = &question.form {
         let mut params = form.clone();
         params["sessionId"] = json!(session);
-        let id = talk.ask(method::ELICITATION_CREATE, params);
+        let id = talk.ask(method::ELICITATION_CREATE, &params);
         if matches!(reply(talk, &id, patience).await, Reply::Gone | Reply::Cancelled) {
             return Err(());
         }
@@ -109,7 +109,7 @@ pub(super) async fn ask(
     let call = json!({ "toolCallId": format!("look-{}", question.row), "title": title, "status": "pending" });
     let params = json!({ "sessionId": session, "toolCall": call, "options": options });
     let began = Instant::now();
-    let id = talk.ask(method::SESSION_REQUEST_PERMISSION, params);
+    let id = talk.ask(method::SESSION_REQUEST_PERMISSION, &params);
     match reply(talk, &id, patience).await {
         Reply::Came(_) if began.elapsed() < TOO_SOON => Ok(seen("not asked: the client answers by itself")),
         Reply::Came(value) => {
@@ -129,7 +129,7 @@ mod tests {
         for question in super::questions() {
             let row = acp_rules::registry().get(&question.row);
             assert!(row.is_some_and(|row| row.binds == acp_rules::Side::Client), "{}", question.row);
-            assert!(question.form.is_some() != question.updates.is_empty() || question.form.is_none());
+            assert!(question.form.is_some() == question.updates.is_empty(), "{}", question.row);
         }
     }
 }

@@ -151,7 +151,7 @@ impl Talk {
     }
 
     /// Sends an update.
-    pub fn update(&mut self, session: &str, update: Value) {
+    pub fn update(&mut self, session: &str, update: &Value) {
         let params = json!({ "sessionId": session, "update": update });
         self.say(&json!({ "jsonrpc": "2.0", "method": method::SESSION_UPDATE, "params": params }));
     }
@@ -159,16 +159,16 @@ impl Talk {
     /// Says something in the chat.
     pub fn tell(&mut self, session: &str, text: &str) {
         let content = json!({ "type": "text", "text": text });
-        self.update(session, json!({ "sessionUpdate": update::AGENT_MESSAGE_CHUNK, "content": content }));
+        self.update(session, &json!({ "sessionUpdate": update::AGENT_MESSAGE_CHUNK, "content": content }));
     }
 
     /// Answers a request.
-    pub fn answer(&mut self, id: &Value, result: Value) {
+    pub fn answer(&mut self, id: &Value, result: &Value) {
         self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
     }
 
     /// Makes a request of the exam's own, and gives its id.
-    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.own += 1;
         let id = json!(format!("{OWN}{}", self.own));
         self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));

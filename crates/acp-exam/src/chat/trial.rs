@@ -1,13 +1,13 @@
 //! One test on the connection that is there: the interpreter of `acp-comply` on one side, the client and the person on the
 //! other.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_campaign::Driven;
+use acp_comply::program::PermissionHabit;
 use acp_comply::{
     AgentAct, DriveOutcome, FileState, FindingRef, Program, Run, RunAction, RunEvent, Setup, Side,
     TestOutcome,
@@ -25,6 +25,8 @@ use crate::http::HttpWitness;
 use crate::process::ProcessWitness;
 use crate::wire::{LaunchWire, against};
 
+/// An answer that comes sooner than this is a policy's, not a person's.
+const TOO_SOON: Duration = Duration::from_millis(300);
 /// The launch that the connection is.
 const LAUNCH: u32 = 1;
 
@@ -77,6 +79,8 @@ pub(super) struct Trial<'a> {
     earlier: VecDeque<Frame>,
     /// Ids of requests from before the test: the client has their answers.
     answered: BTreeSet<String>,
+    /// When the person was asked for permission, by id.
+    questions: BTreeMap<String, Instant>,
     /// Ids of requests of earlier tests that have no answer yet.
     stale: BTreeSet<String>,
     is_launched: bool,
@@ -95,6 +99,7 @@ impl<'a> Trial<'a> {
         let stale = talk.unanswered.clone();
         Trial {
             stale,
+            questions: BTreeMap::new(),
             talk,
             turn,
             place,
@@ -152,7 +157,7 @@ impl<'a> Trial<'a> {
         tokio::select! {
             biased;
             heard = self.talk.hear() => match heard {
-                Some(heard) => self.heard(heard),
+                Some(heard) => self.heard(&heard),
                 None => self.end = Some(TrialEnd::Gone),
             },
             () = self.place.http.changed() => {
@@ -182,12 +187,12 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn heard(&mut self, heard: Heard) {
-        if Talk::is_own(&heard) {
+    fn heard(&mut self, heard: &Heard) {
+        if Talk::is_own(heard) {
             return;
         }
-        if self.talk.opens(&heard) {
-            let _ = self.talk.answer_usually(&heard);
+        if self.talk.opens(heard) {
+            let _ = self.talk.answer_usually(heard);
             return;
         }
         if heard.is_request() && heard.method() == method::SESSION_PROMPT {
@@ -201,12 +206,26 @@ impl<'a> Trial<'a> {
             self.end = Some(TrialEnd::Stopped);
             return;
         }
+        if self.is_automatic(heard) {
+            let reason =
+                "the client answers questions by itself, so the person cannot do what the test asks for";
+            return self.handle(RunEvent::NotApplicable(reason.to_owned()));
+        }
         self.hand_in(&heard.frame);
     }
 
-    fn prompted(&mut self, heard: Heard) {
+    /// Whether this answers a question that the person was to reject or to leave, too soon for a person.
+    fn is_automatic(&self, heard: &Heard) -> bool {
+        let asked = self.questions.get(&heard.value["id"].to_string());
+        let habit = self.place.program.client.as_ref().map(|test| test.permission);
+        heard.is_answer()
+            && habit.is_some_and(|habit| habit != PermissionHabit::Allow)
+            && asked.is_some_and(|asked| asked.elapsed() < TOO_SOON)
+    }
+
+    fn prompted(&mut self, heard: &Heard) {
         if self.turn.is_open {
-            let end = match asking::words(&heard).trim() {
+            let end = match asking::words(heard).trim() {
                 "/stop" => Some(TrialEnd::Stopped),
                 "/skip" => Some(TrialEnd::Skipped),
                 _ => None,
@@ -323,17 +342,23 @@ impl<'a> Trial<'a> {
     /// Writes a line, unless the client has had it: the answers to what came before the test, and the end of a turn that
     /// goes on.
     fn write(&mut self, line: Bytes) {
+        let value: Value = serde_json::from_slice(&line).unwrap_or_default();
+        if value["method"] == method::SESSION_REQUEST_PERMISSION {
+            self.questions.insert(value["id"].to_string(), Instant::now());
+        }
         if let Some((false, id)) = answer_or_id(&line)
             && self.stale.contains(&id)
         {
-            let reason = format!("an earlier test asked with the same id, {id}, and the client has not answered yet");
+            let reason =
+                format!("an earlier test asked with the same id, {id}, and the client has not answered yet");
             return self.handle(RunEvent::NotApplicable(reason));
         }
         if let Some((true, id)) = answer_or_id(&line) {
             if self.answered.contains(&id) {
                 return;
             }
-            if id == self.turn.request.value["id"].to_string() && self.turn.is_open {
+            let of_turn = self.turn.request.value["id"].to_string();
+            if id == of_turn && self.turn.is_open {
                 if self.place.ends_turn {
                     self.turn.answer = Some(line);
                 }

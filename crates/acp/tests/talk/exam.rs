@@ -67,6 +67,8 @@ fn a_question_is_rejected_by_hand_and_a_new_conversation_knows_it() {
     terminal.press("/run permission.rejected\r");
     terminal.wait_for("choose *reject*");
     terminal.wait_for("which? ");
+    // A person reads first; an answer at once is taken for a policy's.
+    std::thread::sleep(std::time::Duration::from_millis(500));
     terminal.press("n\r");
     terminal.wait_for("Type /report");
     terminal.wait_for("> ");

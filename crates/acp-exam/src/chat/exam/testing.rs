@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use acp_campaign::Driven;
 use acp_comply::{
-    DriverCan, Observation, Program, Run, RunAction, RunEvent, Setup, TestOutcome, Verdict, in_order_of_needs,
+    DriverCan, Program, Run, RunAction, RunEvent, Setup, TestOutcome, Verdict, in_order_of_needs,
 };
 use acp_proto::{method, tool_status, update};
 use serde_json::json;
@@ -28,7 +28,7 @@ const TURNS: u32 = 3;
 /// By how much times grow when a test is run again.
 const MORE_TIME: f64 = 3.0;
 /// How long answers may come that nobody waits for any more.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(10);
 /// How long the person's client has to show a sentence before the test begins.
 const READING: Duration = Duration::from_millis(300);
 /// The areas that are the client's own code in a chat: how it starts agents is not looked at.
@@ -67,7 +67,7 @@ impl ExamChat<'_> {
                 continue;
             }
             let plan = list.update(Some(&program.area));
-            self.talk.update(turn.request.session(), plan);
+            self.talk.update(turn.request.session(), &plan);
             match self.one(turn, at, &mut bench).await {
                 TrialEnd::Judged(driven) => list.take(&program.area, driven.outcome.verdict),
                 TrialEnd::Skipped => list.take(&program.area, Verdict::Na),
@@ -85,7 +85,7 @@ impl ExamChat<'_> {
         }
         if turn.is_open {
             let plan = list.update(None);
-            self.talk.update(turn.request.session(), plan);
+            self.talk.update(turn.request.session(), &plan);
         }
         if !is_part && !self.is_stopped {
             self.look(turn).await;
@@ -195,7 +195,7 @@ impl ExamChat<'_> {
             .fold(program.title.clone(), |title, words| format!("{title}: {}", words.trim_end()));
         let call = json!({ "sessionUpdate": update::TOOL_CALL, "toolCallId": program.id, "title": title,
             "kind": "other", "status": tool_status::IN_PROGRESS });
-        self.talk.update(turn.request.session(), call);
+        self.talk.update(turn.request.session(), &call);
         if let Some(words) = before {
             self.tell(turn, &words);
             // Some clients show a question before the text that came just ahead of it.
@@ -225,27 +225,23 @@ impl ExamChat<'_> {
             ends_turn: *self.fit(at) == Fit::Turn,
         };
         let end = Trial::new(&mut self.talk, turn, place).run().await;
-        if let TrialEnd::Judged(driven) = &end {
-            self.settle(&driven.outcome).await;
+        if matches!(end, TrialEnd::Judged(_)) {
+            self.settle().await;
         }
         end
     }
 
-    /// Waits for what is still unanswered, so that a late answer is not taken for one to the next test.
-    async fn settle(&mut self, outcome: &TestOutcome) {
-        let mut open = outcome.unanswered.clone();
+    /// Waits for what is still unanswered, so that a slow client's answers are not missing in the next test.
+    async fn settle(&mut self) {
         let until = tokio::time::Instant::now() + LATE;
-        while !open.is_empty()
+        while !self.talk.unanswered.is_empty()
             && let Ok(heard) = tokio::time::timeout_at(until, self.talk.hear()).await
         {
             let Some(heard) = heard else { return self.is_gone = true };
-            if heard.is_answer() {
-                open.retain(|id| *id != heard.value["id"].to_string());
-            } else if heard.method() == method::SESSION_CANCEL {
-                self.is_stopped = true;
-            } else {
-                let _ = self.talk.answer_usually(&heard);
+            if heard.method() == method::SESSION_CANCEL {
+                return self.is_stopped = true;
             }
+            let _ = self.talk.answer_usually(&heard);
         }
     }
 
@@ -254,7 +250,7 @@ impl ExamChat<'_> {
         let outcome = driven.outcome.clone();
         for name in &outcome.provided {
             self.missing.remove(name);
-            self.found.entry(name.clone()).or_insert_with(Observation::default);
+            self.found.entry(name.clone()).or_default();
         }
         let program = self.exam.settings.programs.iter().find(|it| it.id == outcome.id);
         for name in program.into_iter().flat_map(|program| program.provides()) {
@@ -274,7 +270,7 @@ impl ExamChat<'_> {
                 { "type": "text", "text": format!("{} {text}", mark(verdict)) } }]);
             let done = json!({ "sessionUpdate": update::TOOL_CALL_UPDATE, "toolCallId": outcome.id,
                 "status": status, "content": content });
-            self.talk.update(turn.request.session(), done);
+            self.talk.update(turn.request.session(), &done);
         }
         // What does not apply is counted, and listed by /list; a line each would hide the rest.
         if verdict != Verdict::Na
@@ -321,9 +317,7 @@ impl ExamChat<'_> {
 /// The outcome of a test that cannot be run in a chat.
 fn not_here(program: &Arc<Program>, setup: Setup, why: &str) -> Driven {
     let mut run = Run::new(Arc::clone(program), setup);
-    if !run.is_hindered() {
-        run.handle(Duration::ZERO, RunEvent::NotApplicable(why.to_owned()));
-    }
+    run.handle(Duration::ZERO, RunEvent::NotApplicable(why.to_owned()));
     let outcome = std::iter::from_fn(|| run.poll()).find_map(|action| match action {
         RunAction::Done(outcome) => Some(*outcome),
         _ => None,
