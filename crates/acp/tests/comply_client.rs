@@ -20,7 +20,7 @@ fn write(folder: &Path, name: &str, content: &Value) -> PathBuf {
 }
 
 /// A test whose steps are these.
-fn test(claims: &[&str], more: Value, steps: Value) -> Value {
+fn test(claims: &[&str], more: &Value, steps: &Value) -> Value {
     let mut test = json!({
         "side": "client", "title": "A test", "description": "Of a client.", "severity": "required", "docs": [],
         "requirements": claims, "steps": steps,
@@ -44,11 +44,11 @@ fn outcomes(folder: &Path, driver: &str) -> (Value, Value) {
 fn read_a_line(expected: &str) -> Value {
     test(
         &["C-FS-02"],
-        json!({
+        &json!({
             "preconditions": [{ "cap": "client.fs.readTextFile" }],
             "sandbox": { "files": [{ "path": "five.txt", "text": "one\ntwo\nthree\n" }] },
         }),
-        json!([
+        &json!([
             { "drive": { "verb": "prompt" } },
             { "send": { "jsonrpc": "2.0", "id": 1, "method": "fs/read_text_file",
                 "params": { "sessionId": "${sessionId}", "path": "${sandbox}/five.txt", "line": 2, "limit": 1 } } },
@@ -61,8 +61,8 @@ fn read_a_line(expected: &str) -> Value {
 fn launches() -> Value {
     test(
         &["C-TRN-04"],
-        json!({ "init": { "stub": { "child": true, "environment": { "EXAM_X": "a\nb" } } } }),
-        json!([
+        &json!({ "init": { "stub": { "child": true, "environment": { "EXAM_X": "a\nb" } } } }),
+        &json!([
             { "drive": { "verb": "prompt" } },
             { "expectAgent": { "launch": 1, "stdin": "^pipe$", "stdout": "^pipe$", "env": { "EXAM_X": "^a\nb$" } },
                 "shows": ["C-TRN-04"] },
@@ -80,9 +80,9 @@ fn launches() -> Value {
 fn writes_outside() -> Value {
     test(
         &["C-FS-06"],
-        json!({ "preconditions": [{ "cap": "client.fs.writeTextFile" }],
+        &json!({ "preconditions": [{ "cap": "client.fs.writeTextFile" }],
             "sandbox": { "files": [{ "path": "in", "link": "${outside}/secret" }], "outside": [{ "path": "secret", "text": "canary" }] } }),
-        json!([
+        &json!([
             { "drive": { "verb": "prompt" } },
             { "send": { "jsonrpc": "2.0", "id": 1, "method": "fs/write_text_file",
                 "params": { "sessionId": "${sessionId}", "path": "${sandbox}/in", "content": "changed" } } },
@@ -103,7 +103,7 @@ fn a_real_client_is_started_asked_watched_and_ended() {
     write(&tests, "required.launches.jsont", &launches());
     write(&tests, "required.jail.jsont", &writes_outside());
     let logout = json!([{ "drive": { "verb": "open" } }, { "drive": { "verb": "logout" } }]);
-    write(&tests, "required.logout.jsont", &test(&["C-AUTH-01"], json!({}), logout));
+    write(&tests, "required.logout.jsont", &test(&["C-AUTH-01"], &json!({}), &logout));
     let (tests, results) = outcomes(folder.path(), "acp-prompt");
     let verdict = |id: &str| tests[id]["verdict"].as_str().unwrap_or_default().to_owned();
     assert_eq!(verdict("required.read"), "PASS", "{:#}", tests["required.read"]);

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
 /// How long anything may take that should come.
-const SOON: Duration = Duration::from_millis(1500);
+const SOON: Duration = Duration::from_secs(4);
 
 /// One start of the agent, as the test gets it.
 pub struct Launched {
@@ -89,6 +89,7 @@ pub struct Meeting {
     pub workspace: std::path::PathBuf,
     pub trace: Vec<String>,
     pub events: Vec<Value>,
+    done: Vec<String>,
     agent: Agent,
     client: ClientMock,
     told: mpsc::UnboundedReceiver<Value>,
@@ -125,6 +126,7 @@ impl Meeting {
             workspace,
             trace: Vec::new(),
             events: Vec::new(),
+            done: Vec::new(),
             agent,
             client,
             told,
@@ -166,8 +168,9 @@ impl Meeting {
         while !is_done(&self.events) && Instant::now() < deadline {
             self.next(Instant::now() + Duration::from_millis(20)).await;
         }
+        // An event and a frame have no order.
         let done = is_done(&self.events);
-        self.note(format!("{name} is done: {done}"));
+        self.done.push(format!("{name} is done: {done}"));
     }
 
     /// Serves the client until it sends this method.
@@ -190,12 +193,12 @@ impl Meeting {
         self.next_id += 1;
         let id = Id::Int(self.next_id);
         self.send(Frame::request(&id, asked, &params)).await;
-        self.answer_to(&id, SOON).await
+        self.answer_to(&id).await
     }
 
     /// Waits for the answer to a request; null if there is none.
-    pub async fn answer_to(&mut self, id: &Id, limit: Duration) -> Value {
-        let deadline = Instant::now() + limit;
+    pub async fn answer_to(&mut self, id: &Id) -> Value {
+        let deadline = Instant::now() + SOON;
         loop {
             match self.next(deadline).await {
                 Came::Frame(frame) if frame.method().is_none() && frame.id() == Some(id) => {
@@ -234,12 +237,22 @@ impl Meeting {
         }
     }
 
-    /// Serves the client while nothing in particular is expected.
-    pub async fn idles(&mut self, time: Duration) {
-        let deadline = Instant::now() + time;
-        while Instant::now() < deadline {
-            self.next(deadline).await;
+    /// Serves the client until this holds, or nothing more can be waited for.
+    pub async fn until(&mut self, holds: impl Fn(&Meeting) -> bool) {
+        let deadline = Instant::now() + SOON;
+        while !holds(self) && Instant::now() < deadline {
+            self.next(Instant::now() + Duration::from_millis(20)).await;
         }
+    }
+
+    /// Which launch is the current one.
+    pub fn launch(&self) -> usize {
+        self.current.as_ref().map_or(0, |current| current.launch.number)
+    }
+
+    /// How many events of this kind there were.
+    pub fn events(&self, kind: &str) -> usize {
+        self.events.iter().filter(|event| event["event"] == kind).count()
     }
 
     /// The agent's process ends.
@@ -382,20 +395,21 @@ impl Meeting {
     /// Quits, and writes down how that went.
     pub async fn quits(mut self) -> (Vec<String>, Vec<String>) {
         self.drive(json!({ "verb": "quit" }));
-        let limit = if self.agent.is_stubborn { 6000 } else { 1200 };
-        let deadline = Instant::now() + Duration::from_millis(limit);
+        let limit = if self.agent.is_stubborn { 2 * SOON } else { SOON };
+        let deadline = Instant::now() + limit;
         while self.client.is_running() && Instant::now() < deadline {
             self.next(Instant::now() + Duration::from_millis(20)).await;
         }
         let line = format!("running after quit: {}", self.client.is_running());
         self.end();
         self.note(line);
+        self.trace.append(&mut self.done);
         for signals in std::mem::take(&mut self.signals) {
             let sent = signals.lock().unwrap().join(", ");
             self.note(format!("signals: {sent}"));
         }
         self.judges.push(self.judge);
-        let findings = self.judges.iter().flat_map(|judge| judge.findings());
+        let findings = self.judges.iter().flat_map(Judge::findings);
         let findings =
             findings.map(|it| format!("{} {:?}: {}", it.requirement, it.blame, it.message)).collect();
         (self.trace, findings)

@@ -91,11 +91,13 @@ async fn wire(nature: ClientNature) -> Seen {
     let mut it = prompted(nature, able(everything())).await;
     for id in [Id::Int(7), Id::Text("abc".into())] {
         it.send(Frame::request(&id, "_exam/echo", &json!({}))).await;
-        it.answer_to(&id, Duration::from_millis(400)).await;
+        it.answer_to(&id).await;
     }
     it.tell("session/update", update("s-1", chunk("hello"))).await;
     it.tell("_exam/note", json!({})).await;
+    let asked = std::time::Instant::now();
     it.is_alive().await;
+    it.see("answers at once", asked.elapsed() < Duration::from_secs(2));
     it.ends_turn("end_turn").await;
     it.quits().await
 }
@@ -110,8 +112,7 @@ async fn updates(nature: ClientNature) -> Seen {
     it.is_alive().await;
     it.ends_turn("end_turn").await;
     it.does(json!({ "verb": "list" })).await;
-    let shown = it.events.iter().filter(|event| event["event"] == "update").count();
-    it.see("updates shown", shown);
+    it.see("updates shown", it.events("update"));
     it.quits().await
 }
 
@@ -135,7 +136,8 @@ async fn bare(nature: ClientNature) -> Seen {
     }
     it.does(json!({ "verb": "attach", "file": "dot.png" })).await;
     it.does(json!({ "verb": "attach", "file": "note.txt" })).await;
-    it.does(json!({ "verb": "prompt" })).await;
+    it.drive(json!({ "verb": "prompt" }));
+    it.reaches("session/prompt").await;
     it.ends_turn("end_turn").await;
     it.does(json!({ "verb": "reload" })).await;
     it.does(json!({ "verb": "close" })).await;
@@ -235,7 +237,7 @@ async fn terminals(nature: ClientNature) -> Seen {
     for id in &waits {
         it.send(Frame::request(id, "terminal/wait_for_exit", &of(&made))).await;
     }
-    it.idles(Duration::from_millis(700)).await;
+    it.until(|it| it.trace.len() >= from + 2).await;
     it.sorts_from(from);
     it.ask("terminal/output", of(&made)).await;
     it.ask("terminal/release", of(&made)).await;
@@ -252,29 +254,47 @@ async fn terminals(nature: ClientNature) -> Seen {
     let made = it
         .ask("terminal/create", create("trap '' TERM; echo $$; while :; do sleep 0.05; done", Value::Null))
         .await;
-    it.idles(Duration::from_millis(300)).await;
-    let output = it.ask("terminal/output", of(&made)).await;
-    it.trace.pop(); // its number differs
+    let output = first_line(&mut it, &of(&made)).await;
     it.see("status while running", output["result"].get("exitStatus").is_some());
     it.ask("terminal/kill", of(&made)).await;
     it.see("alive after kill", lives(&output));
-    it.ask("terminal/output", of(&made)).await;
-    it.trace.pop();
-    it.ask("terminal/release", of(&made)).await;
-    let made = it.ask("terminal/create", create("echo $$; exec sleep 30", Value::Null)).await;
-    it.idles(Duration::from_millis(300)).await;
+    if lives(&output) {
+        it.ask("terminal/release", of(&made)).await;
+        return it.quits().await;
+    }
+    it.ask("terminal/wait_for_exit", of(&made)).await;
     let output = it.ask("terminal/output", of(&made)).await;
     it.trace.pop();
+    it.see("output after kill", output.get("result").is_some());
     it.ask("terminal/release", of(&made)).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let made = it.ask("terminal/create", create("echo $$; exec sleep 30", Value::Null)).await;
+    let output = first_line(&mut it, &of(&made)).await;
+    it.ask("terminal/release", of(&made)).await;
+    it.until(|_| !lives(&output)).await;
     it.see("alive after release", lives(&output));
     it.quits().await
+}
+
+/// The output of a command when it has written a line, which is its own process number.
+async fn first_line(it: &mut Meeting, terminal: &Value) -> Value {
+    let (at, mut output) = (it.trace.len(), Value::Null);
+    for _ in 0..200 {
+        let id = Id::Text("poll".into());
+        it.send(Frame::request(&id, "terminal/output", terminal)).await;
+        output = it.answer_to(&id).await;
+        if output["result"]["output"].as_str().is_none_or(|text| text.contains('\n')) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    it.trace.truncate(at); // the number differs, and how often it was asked for
+    output
 }
 
 /// Whether the process whose number the output begins with is alive.
 fn lives(output: &Value) -> bool {
     let words = output["result"]["output"].as_str().unwrap_or_default();
-    let pid = words.lines().next().unwrap_or_default().trim();
+    let Ok(pid) = words.lines().next().unwrap_or_default().trim().parse::<u32>() else { return false };
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')
         .next()
@@ -305,15 +325,13 @@ async fn cancelling(nature: ClientNature) -> Seen {
     let ids = ["q1", "q2"].map(|id| Id::Text(id.into()));
     for id in &ids {
         it.send(Frame::request(id, "session/request_permission", &question("a"))).await;
-        it.idles(Duration::from_millis(150)).await;
     }
-    it.idles(Duration::from_millis(200)).await;
-    let shown = it.events.iter().filter(|event| event["event"] == "permission").count();
-    it.see("questions shown", shown);
+    it.until(|it| it.events("permission") >= 2).await;
+    it.see("questions shown", it.events("permission"));
     it.drive(json!({ "verb": "cancel" }));
     it.reaches("session/cancel").await;
     let from = it.trace.len();
-    it.idles(Duration::from_millis(400)).await;
+    it.until(|it| it.trace.len() >= from + 2).await;
     it.sorts_from(from);
     it.ends_turn("cancelled").await;
     it.drive(json!({ "verb": "prompt" }));
@@ -326,9 +344,9 @@ async fn taken_back(nature: ClientNature) -> Seen {
     it.does(json!({ "verb": "answer", "with": "leave" })).await;
     let id = Id::Text("q1".into());
     it.send(Frame::request(&id, "session/request_permission", &question("a"))).await;
-    it.idles(Duration::from_millis(150)).await;
+    it.until(|it| it.events("permission") > 0).await;
     it.tell("$/cancel_request", json!({ "requestId": "q1" })).await;
-    it.answer_to(&id, Duration::from_millis(500)).await;
+    it.answer_to(&id).await;
     it.quits().await
 }
 
@@ -372,9 +390,9 @@ fn logins() -> Value {
 async fn login(nature: ClientNature) -> Seen {
     let mut it = Meeting::new(nature, agent(json!({ "authMethods": logins() })));
     it.drive(json!({ "verb": "login", "method": "t" }));
-    it.idles(Duration::from_millis(300)).await;
+    it.until(|it| it.launch() == 2 || it.events("done") > 0).await;
     it.exits(0);
-    it.idles(Duration::from_millis(300)).await;
+    it.until(|it| it.events("done") > 0).await;
     it.does(json!({ "verb": "open" })).await;
     it.quits().await
 }
@@ -388,9 +406,11 @@ async fn login_needed(nature: ClientNature) -> Seen {
     let mut it = Meeting::new(nature, agent);
     it.does(json!({ "verb": "open" })).await;
     it.does(json!({ "verb": "login", "method": "a b" })).await;
-    it.does(json!({ "verb": "prompt" })).await;
+    it.drive(json!({ "verb": "prompt" }));
+    it.reaches("session/prompt").await;
     it.is_alive().await;
-    it.does(json!({ "verb": "prompt" })).await;
+    it.drive(json!({ "verb": "prompt" }));
+    it.reaches("session/prompt").await;
     it.quits().await
 }
 
@@ -412,7 +432,7 @@ async fn pages(nature: ClientNature) -> Seen {
     let page =
         json!({ "sessionId": "s-1", "mode": "url", "message": "Look.", "url": url, "elicitationId": "e-1" });
     it.ask("elicitation/create", page).await;
-    let visit = tokio::time::timeout(Duration::from_millis(300), listener.accept()).await;
+    let visit = tokio::time::timeout(Duration::from_secs(1), listener.accept()).await;
     it.see("page fetched", visit.is_ok());
     it.tell("elicitation/complete", json!({ "elicitationId": "unknown" })).await;
     it.is_alive().await;
@@ -450,9 +470,8 @@ async fn modes(nature: ClientNature) -> Seen {
 async fn death(nature: ClientNature) -> Seen {
     let mut it = prompted(nature, able(everything())).await;
     it.exits(7);
-    it.idles(Duration::from_millis(300)).await;
-    let told = it.events.iter().any(|event| event["event"] == "error" && event["verb"] == "prompt");
-    it.see("turn failed", told);
+    it.until(|it| it.events("error") > 0).await;
+    it.see("turn failed", it.events("error") > 0);
     it.drive(json!({ "verb": "prompt" }));
     it.reaches("session/prompt").await;
     it.quits().await

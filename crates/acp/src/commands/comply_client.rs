@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use acp_campaign::install::{Installed, cache_folder};
 use acp_campaign::{Selection, suite};
 use acp_comply::{
     ConformancePolicy, ExpectedFailures, Program, RESULTS_VERSION, ReportingTool, Results, RunStanding,
@@ -18,7 +19,6 @@ use tokio::sync::watch;
 
 use super::comply;
 use super::reports::Reports;
-use acp_campaign::install::{Installed, cache_folder};
 use crate::outputs::Outputs;
 use crate::{exit, out, progress};
 

@@ -17,8 +17,8 @@ use super::comply;
 use super::listen::Listen;
 use super::reports::Reports;
 use crate::outputs::Outputs;
-use acp_link::signals::EndSignals;
 use crate::{exit, out};
+use acp_link::signals::EndSignals;
 
 /// The built-in suite of tests of clients.
 const SUITE: &str = "client";
