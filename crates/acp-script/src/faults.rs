@@ -24,7 +24,7 @@ mod tests;
 
 pub use engine::{Faults, Passage};
 pub(crate) use select::Seen;
-pub use spec::{SpecError, parse_spec};
+pub use spec::{SpecError, parse_client_spec, parse_spec};
 
 /// One fault.
 #[derive(Clone, Debug, Deserialize)]

@@ -24,6 +24,16 @@ pub enum SpecError {
 /// the process when a prompt comes in. METHOD is that of an outgoing frame, or of the request that a response
 /// answers; with `<` before it, that of an incoming frame.
 pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
+    parse(text, is_client_request)
+}
+
+/// [`parse_spec`] for the faults of a client: METHOD is that of a frame of the client, or of the request of the agent that
+/// the client answers.
+pub fn parse_client_spec(text: &str) -> Result<Fault, SpecError> {
+    parse(text, is_agent_request)
+}
+
+fn parse(text: &str, is_answered: fn(&str) -> bool) -> Result<Fault, SpecError> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(SpecError::Json);
     }
@@ -52,7 +62,7 @@ pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
             fault["on"] = "in".into();
             fault["method"] = method[1..].into();
         }
-        Some(method) if is_client_request(method) => fault["to"] = method.into(),
+        Some(method) if is_answered(method) => fault["to"] = method.into(),
         Some(method) => fault["method"] = method.into(),
         None => {}
     }
@@ -68,4 +78,11 @@ fn is_client_request(method: &str) -> bool {
     matches!(method, method::INITIALIZE | method::AUTHENTICATE | method::LOGOUT)
         || (method.starts_with("session/")
             && !matches!(method, method::SESSION_UPDATE | method::SESSION_REQUEST_PERMISSION))
+}
+
+/// Whether a client only ever answers this method.
+fn is_agent_request(method: &str) -> bool {
+    matches!(method, method::SESSION_REQUEST_PERMISSION | method::ELICITATION_CREATE)
+        || method.starts_with("fs/")
+        || method.starts_with("terminal/")
 }

@@ -195,6 +195,9 @@ fn a_short_spec_is_a_fault() {
     assert!(
         matches!(parse_spec("delay=200ms").unwrap().r#do[0], FaultAction::Delay(Time(time)) if time.as_millis() == 200)
     );
+    let of_client = parse_client_spec("drop@session/prompt").unwrap().select;
+    assert_eq!((of_client.method, of_client.to.len()), (vec!["session/prompt".to_owned()], 0));
+    assert_eq!(parse_client_spec("drop@fs/read_text_file").unwrap().select.to, ["fs/read_text_file"]);
     for wrong in ["dance", "drop@", "drop@<", "exit=999"] {
         let error = parse_spec(wrong).expect_err(wrong);
         assert!(std::error::Error::source(&error).is_none(), "{wrong}: its message is whole");

@@ -10,7 +10,7 @@ use acp_comply::did_you_mean;
 use acp_link::{Address, LinkSettings, stdio};
 use acp_script::client_defects::{self, ClientDefect};
 use acp_script::client_variants::{self, ClientVariant};
-use acp_script::faults::parse_spec;
+use acp_script::faults::parse_client_spec;
 use anyhow::{Context, bail};
 
 use crate::exit;
@@ -118,7 +118,7 @@ fn nature(args: &ClientMockArgs) -> anyhow::Result<ClientNature> {
         nature = nature.with(&defect(given)?);
     }
     for spec in &args.fault {
-        nature.faults.push(parse_spec(spec)?);
+        nature.faults.push(parse_client_spec(spec)?);
     }
     nature.seed = args.seed;
     Ok(nature)
