@@ -1,12 +1,13 @@
 // The library acp-factory, driven by JSON lines: verbs on stdin, events on stdout.
 //
-//   node harness.mjs WORKSPACE AGENT [ARGUMENT...]
+//   node harness.mjs PACKAGES WORKSPACE AGENT [ARGUMENT...]
 //
 // Only the library's documented calls are used; processes, files and permissions are its own.
-import { AgentFactory } from "acp-factory";
+import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
-const [workspace, command, ...args] = process.argv.slice(2);
+const [packages, workspace, command, ...args] = process.argv.slice(2);
+const { AgentFactory } = createRequire(`${packages}/`)("acp-factory");
 const HABITS = { allow: "auto-approve", reject: "auto-deny", leave: "interactive" };
 
 const tell = (event, fields = {}) => process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);

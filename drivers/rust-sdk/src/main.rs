@@ -1,7 +1,7 @@
 //! A client on the official Rust SDK, driven by JSON lines: verbs on stdin, events on stdout.
 //!
 //! ```text
-//! sdk-rust-harness WORKSPACE AGENT [ARGUMENT...]
+//! rust-sdk-harness WORKSPACE AGENT [ARGUMENT...]
 //! ```
 //!
 //! It uses the SDK's defaults on purpose, because they are what is examined: `AcpAgent` starts and ends the agent. Files and permissions
@@ -128,7 +128,7 @@ async fn converse(
     let files = FileSystemCapabilities::new().read_text_file(true).write_text_file(true);
     let request = InitializeRequest::new(ProtocolVersion::V1)
         .client_capabilities(ClientCapabilities::new().fs(files))
-        .client_info(Implementation::new("sdk-rust-harness", "1"));
+        .client_info(Implementation::new("rust-sdk-harness", "1"));
     match connection.send_request(request).block_task().await {
         Ok(answer) => tell("initialized", json!({ "version": answer.protocol_version })),
         Err(error) => {
@@ -155,7 +155,7 @@ async fn converse(
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let workspace = words.next().ok_or("usage: sdk-rust-harness WORKSPACE AGENT [ARGUMENT...]")?;
+    let workspace = words.next().ok_or("usage: rust-sdk-harness WORKSPACE AGENT [ARGUMENT...]")?;
     let agent = AcpAgent::from_args(words)?;
     let habit = Arc::new(Habit::default());
     let asked = Arc::clone(&habit);

@@ -1,15 +1,18 @@
 // A client on the official TypeScript SDK, driven by JSON lines: verbs on stdin, events on stdout.
 //
-//   node harness.mjs WORKSPACE AGENT [ARGUMENT...]
+//   node harness.mjs PACKAGES WORKSPACE AGENT [ARGUMENT...]
 //
 // It uses the SDK's defaults on purpose, because they are what is examined. Files and permissions are this file's own.
-import * as acp from "@agentclientprotocol/sdk";
 import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { Readable, Writable } from "node:stream";
+import { pathToFileURL } from "node:url";
 
-const [workspace, program, ...words] = process.argv.slice(2);
+const [packages, workspace, program, ...words] = process.argv.slice(2);
+const place = createRequire(`${packages}/`).resolve("@agentclientprotocol/sdk");
+const acp = await import(pathToFileURL(place));
 const { agent: ask, client: serve } = acp.methods;
 
 const tell = (event, fields = {}) => process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
@@ -60,7 +63,7 @@ const call = (method, params) => connection.agent.request(method, params);
 const greeting = call(ask.initialize, {
   protocolVersion: acp.PROTOCOL_VERSION,
   clientCapabilities: { fs: { readTextFile: true, writeTextFile: true } },
-  clientInfo: { name: "sdk-typescript-harness", version: "1" },
+  clientInfo: { name: "typescript-sdk-harness", version: "1" },
 }).then((answer) => {
   if (answer.protocolVersion !== acp.PROTOCOL_VERSION) {
     tell("error", { verb: "open", message: `the agent speaks version ${answer.protocolVersion}` });

@@ -155,7 +155,7 @@ async def main(workspace, words):
                 client_capabilities=ClientCapabilities(
                     fs=FileSystemCapabilities(read_text_file=True, write_text_file=True)
                 ),
-                client_info=Implementation(name="sdk-python-harness", version="1"),
+                client_info=Implementation(name="python-sdk-harness", version="1"),
             )
         except Exception as error:
             return trouble("open", error)
