@@ -8,7 +8,7 @@ use acp_dialect::{Note, Side};
 use acp_relay::Observer;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::Interest;
+use tracing::subscriber::{Interest, NoSubscriber};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
 /// The target of all events of a proxy.
@@ -89,6 +89,10 @@ impl ProxyLog {
                     "{words}"
                 )
             };
+        }
+        // The first use of an event decides who sees it from then on: a log that goes nowhere must not be the first.
+        if self.0.is::<NoSubscriber>() {
+            return;
         }
         dispatcher::with_default(&self.0, || match level {
             Level::ERROR => event!(Level::ERROR),
@@ -278,6 +282,19 @@ impl SeenNotes {
 mod tests {
     use super::*;
     use acp_dialect::NoteKind;
+
+    #[test]
+    fn a_log_that_goes_nowhere_does_not_silence_another() {
+        ProxyLog::new(NoSubscriber::default()).warn("unheard");
+        ProxyLog::current().error("unheard");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = lines.clone();
+        let log = ProxyLog::lines(move |line| kept.lock().expect("whole").push(line.to_string()));
+        ProxyLog::current().warn("unheard");
+        log.warn("a warning");
+        log.error("an error");
+        assert_eq!(*lines.lock().expect("whole"), ["a warning", "an error"]);
+    }
 
     #[test]
     fn a_lossy_step_is_told_once_and_a_broken_rule_for_each_client() {

@@ -16,7 +16,7 @@ Check an agent    comply    test it against the protocol and report
                   info      show what it says about itself
                   init      set up acp.toml and CI in its repository
                   explain   show what a test or a requirement asks for
-Check a client    comply-client, exam  test it through a driver, or in its chat
+Check a client    exam      examine it in its chat; comply-client uses a driver
                   mock      play an agent by a script, with faults on request
 Look at a         lint      check a recorded conversation against the protocol
 conversation      replay    show it again, or play its agent
@@ -131,7 +131,7 @@ Exit codes: 0 answered, 1 answered with an error, 2 wrong usage, 3 no answer.";
   acp chat --command 'my-agent --acp' --policy acceptEdits
   acp chat --agent gemini --scripted --isolate           offline, after acp profiles install gemini";
     CLIENT_MOCK: "  acp client-mock --list-defects C-CAN
-  acp client-mock --cwd . -- my-agent --acp
+  acp client-mock --cwd . -- my-agent
   acp client-mock --defect zero-based -- my-agent --acp
   acp client-mock --variant text-ids --connect ws://127.0.0.1:9000/acp";
     CODE: "  acp code search 'retry backoff' --max-results 3
@@ -168,10 +168,10 @@ Exit codes: 0 nothing got worse, 1 a verdict got worse, 2 a file cannot be read.
 
 Exit codes: 0 all is well, 1 something is broken, or one of the named checks is not ok.";
     EXAM: "  acp exam --settings zed                             the entry for an editor's settings
-  acp chat --command 'acp exam'                       examine acp chat: type /run fs, then /report
   acp exam --listen tcp://127.0.0.1:0                 for clients that connect
   acp exam report --format html --out exam.html       the latest exam as a page
 
+To see it at work, start acp chat --command 'acp exam' and type /run fs, then /report.
 In the chat: /run, /run AREA, /list, /report, /next, /skip, /redo, /stop, /trace.
 
 Exit codes: 0 the client ended the conversation, or the report was printed, 2 wrong usage.";

@@ -110,7 +110,11 @@ fn every_workspace_dependency_is_used_by_a_crate() {
         .values()
         .flat_map(|manifest| {
             let sections = ["dependencies", "dev-dependencies", "build-dependencies"];
-            sections.into_iter().flat_map(|section| dependencies(manifest, section)).collect::<Vec<_>>()
+            let targets = manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten();
+            let manifests = targets.filter_map(|(_, target)| target.as_table()).chain([manifest]);
+            manifests
+                .flat_map(|manifest| sections.into_iter().flat_map(|section| dependencies(manifest, section)))
+                .collect::<Vec<_>>()
         })
         .collect();
     let unused: Vec<_> = declared.filter(|name| !used.contains(name)).collect();

@@ -10,7 +10,6 @@ const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("acp-client-mock/src/verbs.rs", "logout", "a verb of a driver"),
     ("acp-code/src/abbreviations.rs", "initialize", "an English word in source code"),
     ("acp-code/src/blocks/members.rs", "initialize", "a constructor in Ruby"),
-    ("acp-comply/src/reader/client_steps.rs", "logout", "a verb of a driver"),
     ("acp-mcp/src/client.rs", "initialize", "a method of MCP"),
     ("acp-mcp/src/stub/log.rs", "initialize", "a method of MCP"),
     ("acp-play/src/mcp.rs", "initialize", "a method of MCP"),

@@ -34,7 +34,7 @@ fn a_test_and_a_requirement_are_explained() {
     );
     assert_eq!(explain("no-such-thing").status.code(), Some(2));
     let slip = explain("init.versoin");
-    assert!(stderr(&slip).contains("did you mean init.version-"), "{}", stderr(&slip));
+    assert!(stderr(&slip).contains("did you mean init.version"), "{}", stderr(&slip));
     let slip = comply(&["--test", "cancel.idel"]);
     assert!(stderr(&slip).contains("did you mean cancel.idle?"), "{}", stderr(&slip));
     let slip = comply(&["--requirement", "CAN-1"]);
