@@ -131,7 +131,7 @@ Exit codes: 0 answered, 1 answered with an error, 2 wrong usage, 3 no answer.";
   acp chat --command 'my-agent --acp' --policy acceptEdits
   acp chat --agent gemini --scripted --isolate           offline, after acp profiles install gemini";
     CLIENT_MOCK: "  acp client-mock --list-defects C-CAN
-  acp client-mock --cwd . -- my-agent
+  acp client-mock --cwd . -- my-agent --acp
   acp client-mock --defect zero-based -- my-agent --acp
   acp client-mock --variant text-ids --connect ws://127.0.0.1:9000/acp";
     CODE: "  acp code search 'retry backoff' --max-results 3
@@ -320,7 +320,9 @@ mod tests {
         let is_shown = |option: &str| {
             command.get_arguments().any(|arg| arg.get_long() == Some(option) && !arg.is_hide_set())
         };
-        let options = words.iter().filter_map(|word| word.strip_prefix("--"));
+        // Words behind `--` are another program's.
+        let own = words.iter().take_while(|word| *word != "--");
+        let options = own.filter_map(|word| word.strip_prefix("--"));
         options.map(|option| option.split('=').next().unwrap_or(option)).find(|option| !is_shown(option))
     }
 }
