@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::AuthCapabilities;
 
 use crate::state::Shared;
 
-/// As long as it takes: who waits too long is the business of whoever drives the client.
+/// Waits without a limit: the driver of the client has its own.
 const NEVER: Timeouts =
     Timeouts { initialize: None, authenticate: None, session: None, prompt: None, request: None };
 

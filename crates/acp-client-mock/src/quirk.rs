@@ -186,7 +186,7 @@ fn notification(frame: &Frame, wanted: &str) -> Option<Value> {
     }
 }
 
-/// The id and the result of a response that is no error.
+/// The id and the result of a successful response.
 fn result(frame: &Frame) -> Option<(Id, Value)> {
     match frame.view() {
         View::Response { id, .. } => Some((id.clone(), serde_json::from_str(frame.result()?).ok()?)),

@@ -135,7 +135,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whoever drives the client.
+    /// Sends an event to the driver of the client.
     pub(crate) fn tell(&self, event: Value) {
         // One that does not listen misses nothing.
         let _ = self.events.send(event);

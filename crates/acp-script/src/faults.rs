@@ -259,7 +259,7 @@ pub enum IdStyle {
     Object,
 }
 
-/// A text that is no time.
+/// A text that cannot be read as a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a time: {problem}")]
 pub struct FaultTimeError {

@@ -40,7 +40,7 @@ pub(super) enum SettingError {
         variable: String,
     },
     /// A header cannot have this value.
-    #[error("--header {0}: that is no value of a header")]
+    #[error("--header {0}: this is not a valid header value")]
     HeaderValue(String),
     /// The address has no scheme.
     #[error("{0:?} does not begin with http:// or https://")]
