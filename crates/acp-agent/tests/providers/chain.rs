@@ -108,7 +108,7 @@ async fn headers_of_ones_own_are_sent_and_their_secrets_are_never_shown() {
     assert_eq!(asked.header("x-plain"), Some("a: b"));
     for (name, value, expected) in [
         ("bad name", "x", "no name of a header"),
-        ("x", "a\nb", "no value of a header"),
+        ("x", "a\nb", "not a valid header value"),
         ("x", "${NOBODY}", "NOBODY is not set"),
     ] {
         let choice = Choice { headers: vec![(name.to_owned(), value.to_owned())], ..choice.clone() };
